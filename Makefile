@@ -1,0 +1,37 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: run test check bench soak install clean servers
+
+run: $(VENV)/run.stamp
+	$(BIN)/postmirror demo
+
+test: install servers
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not soak"
+
+check: install
+	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+
+bench: install servers
+	$(BIN)/python -m bench $(ARGS)
+
+soak: install servers
+	$(BIN)/pytest -n 2 --dist loadgroup -m soak --timeout 3600 -s
+
+install: $(VENV)/dev.stamp
+
+servers:
+	sh tests/servers/install.sh
+
+clean:
+	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+
+$(VENV)/run.stamp: $(BIN)/python pyproject.toml
+	$(BIN)/pip install --quiet --editable ".[demo]" && touch $@
+
+$(VENV)/dev.stamp: $(BIN)/python pyproject.toml
+	$(BIN)/pip install --quiet --editable ".[demo]" --group dev && touch $@ $(VENV)/run.stamp

@@ -1,0 +1,1 @@
+"""What the operator decides: identities, providers, profiles, tokens."""

@@ -1,0 +1,282 @@
+"""Who there is and what each may do, as frozen models: the shape of the configuration file.
+
+Everything here is data that was checked on the way in. Reading the file is `config.settings`.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+
+from config.secret import SecretSource
+
+_DURATION = re.compile(r"(\d{1,6})([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, str):
+        if match := _DURATION.fullmatch(value.strip()):
+            return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+        raise ValueError('write a number and a unit, for example "30s", "2m", "12h", "7d"')
+    if isinstance(value, timedelta):
+        return value
+    raise ValueError('write a number and a unit in quotes, for example "2m"')
+
+
+def _at_least_ten_seconds(value: timedelta) -> timedelta:
+    if value < timedelta(seconds=10):
+        raise ValueError('use at least "10s": every pass asks the mail server')
+    return value
+
+
+def _start(value: object) -> object:
+    if value == "all":
+        return None
+    if isinstance(value, date | None):
+        return value
+    if isinstance(value, str):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            pass
+    raise ValueError('write "all" or a day such as "2024-01-31"')
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration)]
+Interval = Annotated[Duration, AfterValidator(_at_least_ten_seconds)]
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
+Port = Annotated[int, Field(ge=1, le=65_535)]
+MailAddress = Annotated[str, StringConstraints(pattern=r"^[^\s@<>\"(),:;]+@[^\s@<>\"(),:;]+$", max_length=320)]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class Frozen(BaseModel):
+    """A model that cannot change and refuses keys it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class Server(Frozen):
+    """Where the MCP server listens and where its files live."""
+
+    host: str = "127.0.0.1"
+    port: Port = 8765
+    public_url: str = ""
+    data_dir: Path = Path("~/.local/share/postmirror")
+    workspace: Path = Path("~/postmirror-workspace")
+    behind_proxy: bool = False
+    tls_cert_file: Path | None = None
+    tls_key_file: Path | None = None
+    reload_grace: Duration = timedelta(minutes=10)
+
+    @model_validator(mode="after")
+    def _reachable_only_over_tls(self) -> "Server":
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            raise ValueError("tls_cert_file and tls_key_file go together: set both or neither")
+        if self.host not in LOOPBACK and not self.behind_proxy and self.tls_cert_file is None:
+            raise ValueError(
+                "host is not a loopback address: set tls_cert_file and tls_key_file, or behind_proxy = true when a "
+                "proxy in front speaks TLS; bearer tokens must not cross a network in clear"
+            )
+        return self
+
+    @property
+    def url(self) -> str:
+        """The address clients use, without a slash at the end."""
+        if self.public_url:
+            return self.public_url.rstrip("/")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.tls_cert_file else 'http'}://{host}:{self.port}"
+
+
+class SyncSettings(Frozen):
+    """How the sync worker uses this machine."""
+
+    workers: Annotated[int, Field(ge=1, le=32)] = 4
+    parse_children: Annotated[int, Field(ge=1, le=8)] = 2
+
+
+class Endpoint(Frozen):
+    """One upstream server: IMAP or SMTP."""
+
+    host: Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[^\s/]+$")]
+    port: Port
+    security: Literal["tls", "starttls", "plain"] = "tls"
+    username: str | None = None
+    password: SecretSource | None = None
+    server_name: str | None = None
+    ca_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _plain_only_on_loopback(self) -> "Endpoint":
+        if self.security == "plain" and self.host not in LOOPBACK:
+            raise ValueError('security = "plain" is for loopback only: use "tls" or "starttls"')
+        return self
+
+
+class SyncRule(Frozen):
+    """What of a provider is mirrored, and how often."""
+
+    interval: Interval = timedelta(minutes=2)
+    idle: bool = True
+    since: Annotated[date | None, BeforeValidator(_start)] = None
+    folders: tuple[str, ...] = ("*",)
+    exclude: tuple[str, ...] = ()
+
+    def starts(self) -> datetime | None:
+        """The first moment that is mirrored, in UTC; None for everything."""
+        return None if self.since is None else datetime(self.since.year, self.since.month, self.since.day, tzinfo=UTC)
+
+
+class Provider(Frozen):
+    """One upstream mailbox: its address and the servers that hold and send its mail."""
+
+    address: MailAddress
+    display_name: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    aliases: tuple[MailAddress, ...] = ()
+    username: str | None = None
+    password: SecretSource | None = None
+    imap: Endpoint
+    smtp: Endpoint | None = None
+    sync: SyncRule = SyncRule()
+
+    def login(self, endpoint: Endpoint) -> tuple[str, SecretSource | None]:
+        """User name and secret for this endpoint: its own where it has them, else the provider's."""
+        return endpoint.username or self.username or self.address, endpoint.password or self.password
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Every address this provider may send from, its main one first."""
+        return (self.address, *self.aliases)
+
+
+class User(Frozen):
+    """A person or agent owner."""
+
+    providers: Mapping[Slug, Provider]
+
+
+class FolderRule(Frozen):
+    r"""Access to the folders whose name matches a shell glob, or whose special use is named (`\Sent`)."""
+
+    match: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+    access: Literal["hidden", "read", "write"]
+
+
+class AttachmentRule(Frozen):
+    """Which attachments may be downloaded."""
+
+    types: tuple[str, ...] = ("*/*",)
+    max_size: Annotated[int, Field(ge=0)] = 25_000_000
+
+
+class ContentPolicy(Frozen):
+    """What of a message may be seen."""
+
+    bodies: bool = True
+    html: bool = False
+    max_age: Duration | None = None
+    from_allow: tuple[str, ...] = ()
+    from_deny: tuple[str, ...] = ()
+    subject_deny: tuple[str, ...] = ()
+    max_body_chars: Annotated[int, Field(ge=200, le=400_000)] = 20_000
+    attachments: Literal[False] | AttachmentRule = False
+
+
+class OutboundPolicy(Frozen):
+    """What may be sent, and to whom. A profile without one sends nothing."""
+
+    to_allow: Annotated[tuple[str, ...], Field(min_length=1)]
+    to_deny: tuple[str, ...] = ()
+    max_recipients: Annotated[int, Field(ge=1, le=1_000)] = 10
+    max_chars: Annotated[int, Field(ge=1, le=1_000_000)] = 50_000
+    per_hour: Annotated[int, Field(ge=0, le=10_000)] = 20
+
+
+class Profile(Frozen):
+    """What a token may see and do."""
+
+    tools: Literal["relay"] = "relay"
+    folders: tuple[FolderRule, ...] = ()
+    content: ContentPolicy = ContentPolicy()
+    outbound: OutboundPolicy | None = None
+
+
+class Token(Frozen):
+    """A bearer token, known by its digest, and the identity it stands for."""
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]*$")]
+    sha256: Digest
+    user: Slug
+    provider: Slug | None = None
+    profile: Slug
+
+
+class Settings(Frozen):
+    """The whole configuration."""
+
+    server: Server = Server()
+    sync: SyncSettings = SyncSettings()
+    users: Mapping[Slug, User] = Field(default_factory=dict)
+    profiles: Mapping[Slug, Profile] = Field(default_factory=dict)
+    tokens: tuple[Token, ...] = ()
+
+    @model_validator(mode="after")
+    def _tokens_resolve(self) -> "Settings":
+        for attribute in ("name", "sha256"):
+            seen: set[str] = set()
+            for token in self.tokens:
+                value = getattr(token, attribute)
+                if value in seen:
+                    raise ValueError(f"two tokens share the {attribute} of {token.name!r}: give each its own")
+                seen.add(value)
+        for token in self.tokens:
+            self.resolve(token)
+        return self
+
+    def resolve(self, token: Token) -> tuple[str, str, Profile]:
+        """User, provider and profile that a token stands for.
+
+        Raises ValueError naming what is missing when the configuration no longer has one of them.
+        """
+        if token.user not in self.users:
+            raise ValueError(f"token {token.name!r}: there is no [users.{token.user}]")
+        if token.profile not in self.profiles:
+            raise ValueError(f"token {token.name!r}: there is no [profiles.{token.profile}]")
+        providers = self.users[token.user].providers
+        if token.provider is None:
+            if len(providers) != 1:
+                raise ValueError(
+                    f"token {token.name!r}: user {token.user!r} has {len(providers)} providers, so name one of them"
+                )
+            return token.user, next(iter(providers)), self.profiles[token.profile]
+        if token.provider not in providers:
+            raise ValueError(f"token {token.name!r}: there is no [users.{token.user}.providers.{token.provider}]")
+        return token.user, token.provider, self.profiles[token.profile]
+
+    def mirror_dir(self, user: str, provider: str) -> Path:
+        """The folder that holds one mirror and nothing else."""
+        return self.server.data_dir / "mirrors" / user / provider
+
+    def identities(self) -> list[tuple[str, str, Provider]]:
+        """(user name, provider name, provider) of every mailbox, in the order of the file."""
+        return [
+            (user_name, provider_name, provider)
+            for user_name, user in self.users.items()
+            for provider_name, provider in user.providers.items()
+        ]
+
+
+def with_preset(provider: dict[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
+    """A provider table with the hosts, ports and security of a preset under its own keys."""
+    merged = {key: value for key, value in provider.items() if key != "provider"}
+    for endpoint in ("imap", "smtp"):
+        if endpoint in preset:
+            own = merged.get(endpoint, {})
+            merged[endpoint] = {**preset[endpoint], **own} if isinstance(own, dict) else own
+    return merged

@@ -1,0 +1,1 @@
+"""The mirror: IMAP in, a sanitized and searchable SQLite file out."""

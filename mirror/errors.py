@@ -1,0 +1,77 @@
+"""What can go wrong in the mirror.
+
+    MirrorError
+    ├── UpstreamError               the real mail server
+    │   ├── UpstreamUnavailable     not reachable, timed out, hung up (a ConnectionError)
+    │   ├── AuthenticationRefused   reachable, but it does not accept the login
+    │   ├── UpstreamRefused         it answered NO or BAD to a command
+    │   ├── UpstreamBroken          its answers contradict each other; nothing of them was believed
+    │   └── MessageChanged          the uid no longer names the message we know (a LookupError)
+    ├── StoreError                  the mirror's own file
+    │   ├── MirrorTooNew            written by a newer version of this program
+    │   └── MirrorCorrupt           SQLite says the file is damaged
+    ├── MirrorBusy                  another process holds the sync pass of this mirror
+    └── QueryError                  a query that cannot be understood (a ValueError)
+"""
+
+from dataclasses import dataclass
+
+
+class MirrorError(Exception):
+    """Base of everything the mirror raises on purpose."""
+
+
+class UpstreamError(MirrorError):
+    """The upstream mail server stood in the way. The text is for the log, not for a client."""
+
+
+class UpstreamUnavailable(UpstreamError, ConnectionError):
+    """The server cannot be reached, timed out or hung up."""
+
+
+class AuthenticationRefused(UpstreamError):
+    """The server does not accept the login."""
+
+
+class UpstreamRefused(UpstreamError):
+    """The server answered NO or BAD to a command."""
+
+
+class UpstreamBroken(UpstreamError):
+    """The server's answers contradict each other (sync invariants); nothing of them was believed."""
+
+
+class MessageChanged(UpstreamError, LookupError):
+    """The uid no longer names the message the mirror knows; nothing was written."""
+
+
+class StoreError(MirrorError):
+    """The mirror's file cannot be used."""
+
+
+class MirrorTooNew(StoreError):
+    """The file was written by a newer version of this program."""
+
+
+class MirrorCorrupt(StoreError):
+    """SQLite reports damage in the file."""
+
+
+class MirrorBusy(MirrorError):
+    """Another process holds the sync pass of this mirror."""
+
+
+@dataclass
+class QueryError(MirrorError, ValueError):
+    """A query that cannot be understood.
+
+    position: offset into the query, in characters. expected: what could stand there. example: a valid query, the
+    corrected one where the mistake is a likely one.
+    """
+
+    position: int
+    expected: str
+    example: str
+
+    def __str__(self) -> str:
+        return f"query error at position {self.position}: expected {self.expected}. Example of a valid query: {self.example}"

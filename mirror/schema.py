@@ -1,0 +1,168 @@
+"""The tables of a mirror: the only DDL. A shipped migration is never edited; a change is one more at the end.
+
+content id   minutes since 2000 of the INTERNALDATE, shifted left by SPILL_BITS; a full minute spills upward. So
+             "newest first" is a reverse walk of the primary key, and the id is the default page cursor.
+message uid  the upstream uid within the folder's current uidvalidity.
+state        mirror.mirrored.State: 0 enumerated, 1 headers, 2 text (indexed), 3 html too.
+fts          external content over the view `folded`: fold() of the clean text, tokenizer ascii.
+"""
+
+import sqlite3
+
+from sqlite_utils import Database, Migrations
+
+from mirror.errors import MirrorTooNew
+
+SPILL_BITS = 3
+INDEXED_COLUMNS = ("subject", "sender", "recipient", "copied", "body")
+
+migrations = Migrations("mirror")
+
+
+@migrations()
+def create_mirror(db: Database) -> None:
+    """Folders, messages over shared content, bodies, and the full-text index."""
+    for statement in _FIRST:
+        db.execute(statement)
+
+
+_FIRST = (
+    """
+    CREATE TABLE mirror (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        epoch INTEGER NOT NULL,
+        fold_version INTEGER NOT NULL,
+        passed_at REAL,
+        error TEXT NOT NULL DEFAULT ''
+    ) STRICT
+    """,
+    """
+    CREATE TABLE folder (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        raw BLOB NOT NULL UNIQUE,
+        name TEXT NOT NULL UNIQUE,
+        delimiter TEXT,
+        attributes TEXT NOT NULL DEFAULT '[]',
+        role TEXT NOT NULL DEFAULT '',
+        selectable INTEGER NOT NULL DEFAULT 1,
+        wanted INTEGER NOT NULL DEFAULT 1,
+        missing INTEGER NOT NULL DEFAULT 0,
+        generation INTEGER NOT NULL DEFAULT 0,
+        uidvalidity INTEGER,
+        uidnext INTEGER,
+        highestmodseq INTEGER,
+        upstream_messages INTEGER,
+        enumerated INTEGER NOT NULL DEFAULT 0,
+        reconciled_at REAL,
+        as_of REAL,
+        error TEXT NOT NULL DEFAULT ''
+    ) STRICT
+    """,
+    """
+    CREATE TABLE content (
+        id INTEGER PRIMARY KEY,
+        state INTEGER NOT NULL DEFAULT 0,
+        internaldate INTEGER NOT NULL,
+        internaldate_zone INTEGER NOT NULL,
+        size INTEGER NOT NULL,
+        digest BLOB,
+        content_version INTEGER NOT NULL DEFAULT 0,
+        orphaned_at REAL,
+        subject TEXT NOT NULL DEFAULT '',
+        sent INTEGER,
+        sent_zone INTEGER,
+        sent_day INTEGER NOT NULL DEFAULT 0,
+        subject_key TEXT NOT NULL DEFAULT '',
+        from_key TEXT NOT NULL DEFAULT '',
+        to_key TEXT NOT NULL DEFAULT '',
+        sender TEXT NOT NULL DEFAULT '[]',
+        recipient TEXT NOT NULL DEFAULT '[]',
+        cc TEXT NOT NULL DEFAULT '[]',
+        bcc TEXT NOT NULL DEFAULT '[]',
+        reply_to TEXT NOT NULL DEFAULT '[]',
+        message_id TEXT NOT NULL DEFAULT '',
+        in_reply_to TEXT NOT NULL DEFAULT '',
+        refs TEXT NOT NULL DEFAULT '[]',
+        preview TEXT NOT NULL DEFAULT '',
+        attachments TEXT NOT NULL DEFAULT '[]',
+        findings TEXT NOT NULL DEFAULT '{}'
+    ) STRICT
+    """,
+    "CREATE INDEX content_pending ON content (id) WHERE state < 2",
+    "CREATE INDEX content_digest ON content (digest) WHERE digest IS NOT NULL",
+    "CREATE INDEX content_message_id ON content (message_id) WHERE message_id <> ''",
+    "CREATE INDEX content_orphan ON content (orphaned_at) WHERE orphaned_at IS NOT NULL",
+    """
+    CREATE TABLE body (
+        content INTEGER PRIMARY KEY REFERENCES content (id) ON DELETE CASCADE,
+        text TEXT NOT NULL,
+        headers TEXT NOT NULL DEFAULT '[]',
+        html BLOB,
+        source BLOB
+    ) STRICT
+    """,
+    """
+    CREATE TABLE message (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        folder INTEGER NOT NULL REFERENCES folder (id) ON DELETE CASCADE,
+        content INTEGER NOT NULL REFERENCES content (id),
+        uid INTEGER NOT NULL,
+        generation INTEGER NOT NULL,
+        flags TEXT NOT NULL DEFAULT '[]',
+        modseq INTEGER NOT NULL DEFAULT 0,
+        flags_written_at REAL NOT NULL DEFAULT 0
+    ) STRICT
+    """,
+    "CREATE UNIQUE INDEX message_walk ON message (folder, content, uid)",
+    "CREATE UNIQUE INDEX message_uid ON message (folder, uid)",
+    "CREATE INDEX message_content ON message (content)",
+    """
+    CREATE TABLE departed (
+        message INTEGER PRIMARY KEY,
+        content INTEGER NOT NULL REFERENCES content (id) ON DELETE CASCADE,
+        at REAL NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX departed_content ON departed (content)",
+    """
+    CREATE TABLE attempt (
+        content INTEGER PRIMARY KEY REFERENCES content (id) ON DELETE CASCADE,
+        crashes INTEGER NOT NULL DEFAULT 0,
+        failures INTEGER NOT NULL DEFAULT 0,
+        reason TEXT NOT NULL DEFAULT '',
+        next_try REAL NOT NULL DEFAULT 0,
+        running INTEGER NOT NULL DEFAULT 0
+    ) STRICT
+    """,
+    "CREATE TABLE wanted (content INTEGER PRIMARY KEY, at REAL NOT NULL) STRICT",
+    """
+    CREATE VIEW folded AS
+    SELECT content.id AS id, fold(content.subject) AS subject, fold(people(content.sender)) AS sender,
+        fold(people(content.recipient)) AS recipient,
+        fold(people(content.cc) || ' ' || people(content.bcc)) AS copied,
+        fold(coalesce(body.text, '')) AS body
+    FROM content LEFT JOIN body ON body.content = content.id
+    """,
+    """
+    CREATE VIRTUAL TABLE fts USING fts5 (
+        subject, sender, recipient, copied, body, content='folded', content_rowid='id', tokenize='ascii'
+    )
+    """,
+)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a mirror's file to the newest schema.
+
+    Raises MirrorTooNew when the file knows migrations that this program does not.
+    """
+    db = Database(connection)
+    known = {migration.name for migration in migrations.pending(Database(memory=True))}
+    applied = {migration.name for migration in migrations.applied(db)}
+    if unknown := applied - known:
+        raise MirrorTooNew(
+            f"this mirror was written by a newer postmirror (it has {', '.join(sorted(unknown))}): upgrade the program, "
+            "or delete the mirror's folder to build it again from upstream"
+        )
+    if known - applied:
+        migrations.apply(db)

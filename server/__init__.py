@@ -1,0 +1,1 @@
+"""The MCP server, its policy, and the `postmirror` command."""
