@@ -35,7 +35,10 @@ _FIRST = (
         id INTEGER PRIMARY KEY CHECK (id = 1),
         epoch INTEGER NOT NULL,
         fold_version INTEGER NOT NULL,
-        passed_at REAL,
+        pass_wanted_at REAL NOT NULL DEFAULT 0,
+        pass_began_at REAL NOT NULL DEFAULT 0,
+        pass_ended_at REAL NOT NULL DEFAULT 0,
+        report TEXT NOT NULL DEFAULT '{}',
         error TEXT NOT NULL DEFAULT ''
     ) STRICT
     """,

@@ -85,7 +85,7 @@ class StyleSheet:
 
     def candidates(self, tag: str, classes: list[str], identity: str) -> list[Rule]:
         """The rules whose last step fits such an element, weakest first."""
-        found = [rule for rule in self.by_tag.get(tag, ())] + [rule for rule in self.by_tag.get("", ())]
+        found = list(self.by_tag.get(tag, ())) + list(self.by_tag.get("", ()))
         for name in classes:
             found.extend(self.by_class.get(name, ()))
         if identity:
@@ -128,10 +128,7 @@ def _rules(css: str) -> list[tuple[str, str]]:
             break
         prelude = css[position:opening].rpartition(";")[2].rpartition("}")[2].strip()
         if prelude.startswith("@"):
-            if _MEDIA_THAT_APPLIES.fullmatch(prelude):
-                position = opening + 1
-            else:
-                position = _closing(css, opening)
+            position = opening + 1 if _MEDIA_THAT_APPLIES.fullmatch(prelude) else _closing(css, opening)
             continue
         closing = css.find("}", opening)
         closing = len(css) if closing < 0 else closing

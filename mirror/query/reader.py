@@ -5,10 +5,9 @@ A Reader has one read-only connection and serves one thread at a time. Several m
 
 import json
 import sqlite3
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,7 +15,7 @@ from typing import Self
 from mirror.errors import MirrorAbsent, MirrorCorrupt
 from mirror.mirrored import FolderState, MirroredMessage
 from mirror.query import rows, sql
-from mirror.query.tree import Query, evaluate
+from mirror.query.tree import Query
 
 Position = tuple[str | int, ...]
 """Where a page ended: the values of the sort keys, then the content's and the message's id."""
@@ -50,7 +49,11 @@ class Reader:
             raise MirrorAbsent("this mailbox is not mirrored yet")
         try:
             self._connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5, isolation_level=None, check_same_thread=False
+                f"{path.absolute().as_uri()}?mode=ro",
+                uri=True,
+                timeout=5,
+                isolation_level=None,
+                check_same_thread=False,
             )
         except sqlite3.OperationalError as exc:
             raise MirrorAbsent("this mailbox is not mirrored yet") from exc
@@ -73,7 +76,9 @@ class Reader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -110,7 +115,9 @@ class Reader:
         if view is not None:
             raise NotImplementedError
         condition = sql.TRUE if query.filter is None else sql.exact(query.filter)
-        start = sql.TRUE if after is None else sql.Fragment("(message.content, message.id) < (?, ?)", (after[0], after[1]))
+        start = (
+            sql.TRUE if after is None else sql.Fragment("(message.content, message.id) < (?, ?)", (after[0], after[1]))
+        )
         ids = [
             (content, message)
             for content, message in self._connection.execute(
@@ -139,7 +146,12 @@ class Reader:
         return [found[each] for each in message_ids if each in found]
 
 
-_PRAGMAS = ("PRAGMA query_only = 1", "PRAGMA busy_timeout = 5000", "PRAGMA cache_size = -16384", "PRAGMA mmap_size = 268435456")
+_PRAGMAS = (
+    "PRAGMA query_only = 1",
+    "PRAGMA busy_timeout = 5000",
+    "PRAGMA cache_size = -16384",
+    "PRAGMA mmap_size = 268435456",
+)
 _EPOCH = "SELECT epoch FROM mirror"
 _FOLDERS = """
     SELECT folder.id, folder.raw, folder.name, folder.delimiter, folder.attributes, folder.role, folder.selectable,
