@@ -4,6 +4,8 @@ content id   minutes since 2000 of the INTERNALDATE, shifted left by SPILL_BITS;
              "newest first" is a reverse walk of the primary key, and the id is the default page cursor.
 message uid  the upstream uid within the folder's current uidvalidity.
 state        mirror.mirrored.State: 0 enumerated, 1 headers, 2 text (indexed), 3 html too.
+normalised   the small well-formed HTML that waits for the sanitizer; never served, gone at state 3.
+running      how a parse was under way: 0 not, 1 in a batch, 2 alone, 3 a batch was interrupted, so alone next time.
 fts          external content over the view `folded`: fold() of the clean text, tokenizer ascii.
 """
 
@@ -98,6 +100,7 @@ _FIRST = (
         text TEXT NOT NULL,
         headers TEXT NOT NULL DEFAULT '[]',
         html BLOB,
+        normalised BLOB,
         source BLOB
     ) STRICT
     """,
