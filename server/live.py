@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from config.identity import Settings
+from config.settings import ConfigError
 
 log = logging.getLogger(__name__)
 
@@ -79,9 +80,9 @@ class LiveSettings:
             return
         try:
             loaded = self._load(path)
-        except Exception as exc:  # noqa: BLE001 - whatever is wrong with the file, the configuration before it stays
+        except ConfigError as exc:
             self._refused = signature
-            self._broke(str(exc) if isinstance(exc, ValueError) else type(exc).__name__)
+            self._broke(str(exc))
             return
         if _signature(path) != signature:
             return
