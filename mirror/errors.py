@@ -8,6 +8,7 @@
     │   ├── UpstreamBroken          its answers contradict each other; nothing of them was believed
     │   └── MessageChanged          the uid no longer names the message we know (a LookupError)
     ├── StoreError                  the mirror's own file
+    │   ├── MirrorAbsent            there is no file yet: not mirrored so far (a LookupError)
     │   ├── MirrorTooNew            written by a newer version of this program
     │   └── MirrorCorrupt           SQLite says the file is damaged
     ├── MirrorBusy                  another process holds the sync pass of this mirror
@@ -47,6 +48,10 @@ class MessageChanged(UpstreamError, LookupError):
 
 class StoreError(MirrorError):
     """The mirror's file cannot be used."""
+
+
+class MirrorAbsent(StoreError, LookupError):
+    """There is no mirror file yet: nothing of this mailbox has been mirrored."""
 
 
 class MirrorTooNew(StoreError):

@@ -1,24 +1,104 @@
-"""One folding of text for the index and for patterns, so that both sides agree on what is equal."""
+"""One folding of text for the index and for patterns, so that both sides agree on what is equal.
+
+fold_keeping_separators() defines equality: a pattern is found where its folded form is a substring of the folded text.
+It casefolds, takes compatibility forms apart (`ﬁ` is `fi`, `①` is `1`, full width is plain, a no-break space is a
+blank) and drops the accents of Latin, Greek and Cyrillic: every combining mark of the blocks in _ACCENTS. The marks of
+other scripts carry meaning and stay (`が` is not `か`; Thai, Arabic, Hebrew and Indic signs), and so do letters that
+Unicode does not take apart (`ø`, `ł`, `ı`).
+
+fold() maps that text, character by character, to what the index holds, so that whatever is a substring of the one is a
+run of word parts of the other. A word is a run of letters, digits and marks. The characters of scripts written without
+blanks (Han, kana, Hangul, Thai, Lao, Khmer, Burmese) and symbols outside ASCII (emoji, currencies) are words of their
+own. A word of more than LONGEST_WORD characters is replaced by LONG_WORD: the index takes no longer ones.
+"""
 
 import json
+import re
 import unicodedata
+from functools import lru_cache
 
 FOLD_VERSION = 1
 
+LONGEST_WORD = 500
+LONG_WORD = "\ue000"
+"""Stands for every word that is too long; private use, so that no folded text contains it by itself."""
+
+_ACCENTS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
+_NOT_ASCII = re.compile("[^\x00-\x7f]+")
+_TOO_LONG = re.compile(r"[^ ]{%d,}" % (LONGEST_WORD + 1))
+_UNSPACED = (
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Burmese
+    (0x1780, 0x17FF),  # Khmer
+    (0x2E80, 0x2FDF),  # radicals
+    (0x3005, 0x3007),
+    (0x3040, 0x31FF),  # kana, Bopomofo, Hangul compatibility
+    (0x3400, 0x4DBF),
+    (0x4E00, 0x9FFF),
+    (0xA960, 0xA97F),
+    (0xAC00, 0xD7FF),
+    (0xF900, 0xFAFF),
+    (0x20000, 0x3FFFF),
+)
+_ASCII_WORDS = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for code in range(128)) + bytes(range(128, 256))
+
 
 def fold(text: str) -> str:
-    """Text as the index holds it: casefolded, accents dropped, non-word characters turned to blanks."""
-    return "".join(character if character.isalnum() else " " for character in fold_keeping_separators(text))
+    """Text as the index holds it: words of equal letters, separated by blanks."""
+    if text.isascii():
+        words = text.encode("ascii").translate(_ASCII_WORDS).decode("ascii")
+    else:
+        words = "".join(map(_WORDS.__getitem__, fold_keeping_separators(text)))
+    return words if len(words) <= LONGEST_WORD else _TOO_LONG.sub(LONG_WORD, words)
 
 
 def fold_keeping_separators(text: str) -> str:
-    """Text as substrings are confirmed: casefolded, compatibility forms, accents dropped, separators kept."""
+    """Text as substrings are compared: casefolded, compatibility forms, accents dropped, separators kept."""
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
-    return unicodedata.normalize("NFC", "".join(c for c in decomposed if not unicodedata.combining(c)))
+    # No composition reaches over the border between ASCII and other characters: the marks that would are dropped.
+    # lower() first changes no result, for any character (tested), and is the fast way to fold the ASCII part.
+    return _NOT_ASCII.sub(_fold_match, text.lower())
+
+
+def is_unspaced(character: str) -> bool:
+    """Whether a folded character is a word of its own in the index."""
+    code = ord(character)
+    if code < 0x80 or character == LONG_WORD:
+        return False
+    return any(low <= code <= high for low, high in _UNSPACED) or unicodedata.category(character)[0] == "S"
 
 
 def people(addresses: str) -> str:
     """The searchable text of a stored address list (JSON `[[name, address], …]`)."""
-    return " ".join(f"{name} <{address}>" if name else address for name, address in json.loads(addresses))
+    return ", ".join(f"{name} <{address}>" if name else address for name, address in json.loads(addresses))
+
+
+class _Words(dict[str, str]):
+    """What a folded character becomes in the index, worked out once for each character met."""
+
+    def __missing__(self, character: str) -> str:
+        if is_unspaced(character):
+            word = f" {character} "
+        elif character.isalnum() or unicodedata.category(character)[0] == "M":
+            word = character
+        else:
+            word = " "
+        self[character] = word
+        return word
+
+
+_WORDS = _Words()
+
+
+def _fold_run(run: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", run).casefold())
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed))
+
+
+_fold_short_run = lru_cache(maxsize=4096)(_fold_run)
+
+
+def _fold_match(match: re.Match[str]) -> str:
+    run = match[0]
+    return _fold_short_run(run) if len(run) <= 4 else _fold_run(run)

@@ -7,6 +7,7 @@ state        mirror.mirrored.State: 0 enumerated, 1 headers, 2 text (indexed), 3
 normalised   the small well-formed HTML that waits for the sanitizer; never served, gone at state 3.
 running      how a parse was under way: 0 not, 1 in a batch, 2 alone, 3 a batch was interrupted, so alone next time.
 fts          external content over the view `folded`: fold() of the clean text, tokenizer ascii.
+word         every distinct word of fts and how many contents have it; word_trigram finds words by a part of them.
 """
 
 import sqlite3
@@ -149,6 +150,19 @@ _FIRST = (
     """
     CREATE VIRTUAL TABLE fts USING fts5 (
         subject, sender, recipient, copied, body, content='folded', content_rowid='id', tokenize='ascii'
+    )
+    """,
+    """
+    CREATE TABLE word (
+        id INTEGER PRIMARY KEY,
+        term TEXT NOT NULL UNIQUE,
+        documents INTEGER NOT NULL
+    ) STRICT
+    """,
+    "CREATE INDEX word_unused ON word (id) WHERE documents <= 0",
+    """
+    CREATE VIRTUAL TABLE word_trigram USING fts5 (
+        term, content='word', content_rowid='id', columnsize=0, tokenize='trigram case_sensitive 1'
     )
     """,
 )

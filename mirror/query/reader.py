@@ -1,0 +1,176 @@
+"""A reader of one mirror: the only SELECTs that serve clients, and no writes.
+
+A Reader has one read-only connection and serves one thread at a time. Several may read while the mirror is written.
+"""
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mirror.errors import MirrorAbsent, MirrorCorrupt
+from mirror.mirrored import FolderState, MirroredMessage
+from mirror.query import rows, sql
+from mirror.query.tree import Query, evaluate
+
+Position = tuple[str | int, ...]
+"""Where a page ended: the values of the sort keys, then the content's and the message's id."""
+
+View = Callable[[MirroredMessage], MirroredMessage | None]
+"""What a profile sees of a message, or None. Its argument has text and headers where they are mirrored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Messages of one folder in the order of the query.
+
+    after: where the next page starts, None when there is none. searched_back_to: None, or the INTERNALDATE down to
+    which the mirror was searched when the time for one call ran out; `after` goes on from there.
+    """
+
+    messages: list[MirroredMessage]
+    after: Position | None
+    searched_back_to: datetime | None = None
+
+
+class Reader:
+    """One read-only connection to one mirror's file.
+
+    Raises MirrorAbsent when there is no file, or none that was set up yet: "not mirrored yet".
+    """
+
+    def __init__(self, path: Path, *, deadline: float = 2.0) -> None:
+        self._deadline = deadline
+        if not path.is_file():
+            raise MirrorAbsent("this mailbox is not mirrored yet")
+        try:
+            self._connection = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.OperationalError as exc:
+            raise MirrorAbsent("this mailbox is not mirrored yet") from exc
+        try:
+            for pragma in _PRAGMAS:
+                self._connection.execute(pragma)
+            sql.register(self._connection)
+            row = self._connection.execute(_EPOCH).fetchone()
+        except sqlite3.OperationalError as exc:
+            self._connection.close()
+            raise MirrorAbsent("this mailbox is not mirrored yet") from exc
+        except sqlite3.DatabaseError as exc:
+            self._connection.close()
+            raise MirrorCorrupt(str(exc)) from exc
+        if row is None:
+            self._connection.close()
+            raise MirrorAbsent("this mailbox is not mirrored yet")
+        self.epoch: int = row[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def folders(self) -> list[FolderState]:
+        """Every folder of the mirror that upstream still has, by name."""
+        return [rows.folder(row) for row in self._connection.execute(_FOLDERS)]
+
+    def message(
+        self, folder_id: int, message_id: int, with_html: bool = False, with_headers: bool = False
+    ) -> MirroredMessage | None:
+        """One message with its text, or None when the folder does not hold it (or nothing of it is known yet)."""
+        found = self.find(folder_id, [message_id], with_html=with_html, with_headers=with_headers)
+        return found[0] if found else None
+
+    def find(
+        self, folder_id: int, message_ids: Sequence[int], with_html: bool = False, with_headers: bool = False
+    ) -> list[MirroredMessage]:
+        """Those of the messages that the folder holds, with their text, in the order asked for."""
+        return self._load(folder_id, message_ids, with_text=True, with_html=with_html, with_headers=with_headers)
+
+    def page(
+        self, folder_id: int, query: Query | None, after: Position | None, limit: int, view: View | None = None
+    ) -> Page:
+        """The next `limit` messages of a folder that match, in the query's order.
+
+        after: None for the first page, else what the previous page of the same query said. view: what the profile
+        sees; every condition and sort key is then computed from its result. Without a view the messages come without
+        text, with one as the view left them.
+        """
+        query = query or Query()
+        if view is not None:
+            raise NotImplementedError
+        condition = sql.TRUE if query.filter is None else sql.exact(query.filter)
+        start = sql.TRUE if after is None else sql.Fragment("(message.content, message.id) < (?, ?)", (after[0], after[1]))
+        ids = [
+            (content, message)
+            for content, message in self._connection.execute(
+                " ".join((_WALK, "AND", start.sql, "AND", condition.sql, _NEWEST_FIRST)),
+                (folder_id, *start.values, *condition.values, limit + 1),
+            )
+        ]
+        messages = self._load(folder_id, [message for _, message in ids[:limit]])
+        return Page(messages, ids[limit - 1] if len(ids) > limit else None)
+
+    def _load(
+        self,
+        folder_id: int,
+        message_ids: Sequence[int],
+        *,
+        with_text: bool = False,
+        with_html: bool = False,
+        with_headers: bool = False,
+    ) -> list[MirroredMessage]:
+        found = {
+            row[0]: rows.message(row)
+            for row in self._connection.execute(
+                _MESSAGES, (with_text, with_html, with_headers, json.dumps(list(message_ids)), folder_id)
+            )
+        }
+        return [found[each] for each in message_ids if each in found]
+
+
+_PRAGMAS = ("PRAGMA query_only = 1", "PRAGMA busy_timeout = 5000", "PRAGMA cache_size = -16384", "PRAGMA mmap_size = 268435456")
+_EPOCH = "SELECT epoch FROM mirror"
+_FOLDERS = """
+    SELECT folder.id, folder.raw, folder.name, folder.delimiter, folder.attributes, folder.role, folder.selectable,
+        folder.uidvalidity, folder.as_of, folder.enumerated, folder.error,
+        (SELECT count(*) FROM message WHERE message.folder = folder.id),
+        (SELECT count(*) FROM content JOIN message ON message.content = content.id
+            WHERE content.state < 2 AND message.folder = folder.id),
+        (SELECT count(*) FROM attempt JOIN message ON message.content = attempt.content
+            WHERE attempt.crashes >= 2 AND message.folder = folder.id)
+    FROM folder
+    WHERE NOT folder.missing
+    ORDER BY folder.name
+    """
+_MESSAGES = """
+    SELECT message.id, folder.name, message.folder, message.uid, message.content, content.state, message.flags,
+        content.internaldate, content.internaldate_zone, content.size, content.subject, content.sender,
+        content.recipient, content.cc, content.bcc, content.reply_to, content.sent, content.sent_zone,
+        content.message_id, content.in_reply_to, content.refs, content.preview, content.attachments,
+        content.findings, iif(?, body.text, NULL), iif(?, body.html, NULL), iif(?, body.headers, NULL)
+    FROM json_each(?) AS asked
+    CROSS JOIN message ON message.id = asked.value
+    JOIN folder ON folder.id = message.folder
+    JOIN content ON content.id = message.content
+    LEFT JOIN body ON body.content = message.content
+    WHERE message.folder = ? AND content.state >= 1
+    """
+_WALK = """
+    SELECT message.content, message.id
+    FROM message INDEXED BY message_walk
+    CROSS JOIN content ON content.id = message.content
+    LEFT JOIN body ON body.content = message.content
+    WHERE message.folder = ? AND content.state >= 1
+    """
+_NEWEST_FIRST = "ORDER BY message.content DESC, message.id DESC LIMIT ?"

@@ -1,0 +1,88 @@
+"""Rows of the mirror as the types that readers get."""
+
+import json
+import zlib
+from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
+from typing import Any
+
+from mirror.message import Address, Attachment
+from mirror.mirrored import FolderState, MirroredMessage, State
+
+Row = tuple[Any, ...]
+
+
+def folder(row: Row) -> FolderState:
+    """A folder from its id, raw, name, delimiter, attributes, role, selectable, uidvalidity, as_of, enumerated, error, and counts."""
+    (id_, raw, name, delimiter, attributes, role, selectable, uidvalidity, as_of, enumerated, error) = row[:11]
+    messages, pending, quarantined = row[11:]
+    return FolderState(
+        id=id_,
+        raw=raw,
+        name=name,
+        delimiter=delimiter,
+        attributes=tuple(json.loads(attributes)),
+        role=role,
+        selectable=bool(selectable),
+        uidvalidity=uidvalidity,
+        as_of=None if as_of is None else datetime.fromtimestamp(as_of, UTC),
+        complete=bool(enumerated) and pending == 0,
+        messages=messages,
+        pending=pending,
+        quarantined=quarantined,
+        error=error,
+    )
+
+
+def message(row: Row) -> MirroredMessage:
+    """A message from the columns of the reader's SELECT, in its order."""
+    return MirroredMessage(
+        id=row[0],
+        folder=row[1],
+        folder_id=row[2],
+        uid=row[3],
+        content=row[4],
+        state=_STATES[row[5]],
+        flags=_flags(row[6]),
+        internaldate=_moment(row[7], row[8]),
+        size=row[9],
+        subject=row[10],
+        from_=addresses(row[11]),
+        to=addresses(row[12]),
+        cc=addresses(row[13]),
+        bcc=addresses(row[14]),
+        reply_to=addresses(row[15]),
+        date=None if row[16] is None else _moment(row[16], row[17] or 0),
+        message_id=row[18],
+        in_reply_to=row[19],
+        references=() if row[20] == "[]" else tuple(json.loads(row[20])),
+        preview=row[21],
+        attachments=() if row[22] == "[]" else tuple(Attachment(**each) for each in json.loads(row[22])),
+        findings={} if row[23] == "{}" else json.loads(row[23]),
+        text=row[24],
+        html=None if row[25] is None else zlib.decompress(row[25]).decode(),
+        headers=None if row[26] is None else tuple((name, value) for name, value in json.loads(row[26])),
+    )
+
+
+@lru_cache(maxsize=4096)
+def addresses(stored: str) -> tuple[Address, ...]:
+    """A stored address list (JSON `[[name, address], …]`) as addresses."""
+    return tuple(Address(name, address) for name, address in json.loads(stored))
+
+
+@lru_cache(maxsize=1024)
+def _flags(stored: str) -> frozenset[str]:
+    return frozenset(json.loads(stored))
+
+
+@lru_cache(maxsize=256)
+def _zone(minutes: int) -> timezone:
+    return timezone(timedelta(minutes=minutes))
+
+
+def _moment(stored: int, minutes: int) -> datetime:
+    return datetime.fromtimestamp(stored, _zone(minutes))
+
+
+_STATES = tuple(State)
