@@ -122,7 +122,7 @@ class RequireToken:
             return
         # The SDK binds anything that outlives a request to (client id, subject).
         scope["user"] = AuthenticatedUser(
-            AccessToken(token="", client_id=caller.token, subject=caller.identity, scopes=[])  # noqa: S106
+            AccessToken(token="", client_id=caller.token, subject=caller.identity, scopes=[])
         )
         with calling(caller):
             await self._app(scope, receive, send)

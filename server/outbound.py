@@ -90,7 +90,9 @@ class Outbound:
             per_hour=0 if policy is None else policy.per_hour,
         )
         self._submit(caller, line, parcel, endpoint)
-        log.info("send: sent identity=%s message_id=%s to=%s", caller.identity, parcel.message_id, names(parcel.recipients))
+        log.info(
+            "send: sent identity=%s message_id=%s to=%s", caller.identity, parcel.message_id, names(parcel.recipients)
+        )
         return Sent(parcel.message_id, parcel.recipients)
 
     def _submit(self, caller: Caller, line: int, parcel: Parcel, endpoint: Endpoint) -> None:
@@ -138,7 +140,9 @@ class Outbound:
             if place is None:
                 raise MessageChanged(f"message {message.id}")
             now = self._upstreams.run(
-                (caller.user, caller.provider), caller.account, lambda upstream: upstream.store_flags(place, change, flags)
+                (caller.user, caller.provider),
+                caller.account,
+                lambda upstream: upstream.store_flags(place, change, flags),
             )
             store.set_flags(message.id, now.flags, now.modseq)
         log.info("flags: %s %s identity=%s", change, " ".join(sorted(flags)), caller.identity)
@@ -157,9 +161,7 @@ def _checked(caller: Caller, draft: Draft) -> tuple[Recipient, tuple[Recipient, 
         recipients.setdefault(recipient.spellings[0], recipient)
     if any(ord(character) < 32 and character != "\t" or ord(character) == 127 for character in draft.subject):
         raise Denied(Denial("the subject holds a line break or another control character"))
-    denial = check_outbound(
-        tuple(recipients.values()), len(draft.subject) + len(draft.body), caller.policy.outbound
-    )
+    denial = check_outbound(tuple(recipients.values()), len(draft.subject) + len(draft.body), caller.policy.outbound)
     if denial is not None:
         raise Denied(denial)
     return sender, tuple(recipients.values())

@@ -49,9 +49,7 @@ def restricts(policy: ContentPolicy) -> bool:
 
     HTML and attachments are withheld from answers, but no query asks about them.
     """
-    return bool(
-        not policy.bodies or policy.max_age or policy.from_allow or policy.from_deny or policy.subject_deny
-    )
+    return bool(not policy.bodies or policy.max_age or policy.from_allow or policy.from_deny or policy.subject_deny)
 
 
 def visible(message: MirroredMessage, policy: ContentPolicy, now: datetime) -> MirroredMessage | None:
@@ -138,7 +136,14 @@ def parse_recipient(text: str) -> Recipient:
     server makes of them.
     """
     local, at, domain = text.strip().rpartition("@")
-    if not at or domain.endswith(".") or not _LOCAL_PART.fullmatch(local) or local.startswith(".") or local.endswith(".") or ".." in local:
+    if (
+        not at
+        or domain.endswith(".")
+        or not _LOCAL_PART.fullmatch(local)
+        or local.startswith(".")
+        or local.endswith(".")
+        or ".." in local
+    ):
         raise NotAnAddress(text)
     try:
         return Recipient(local, idna.encode(domain.lower(), uts46=True).decode("ascii").lower())

@@ -71,7 +71,8 @@ def _one_or_more(value: object) -> object:
 FolderName = Annotated[Text, Field(description="A folder name exactly as list_folders returned it.")]
 Uid = Annotated[Text, Field(description="A uid that a list or search of this folder returned.")]
 Cursor = Annotated[
-    Text | None, Field(description="next_cursor of the answer before, with the same folder and query, for the next page.")
+    Text | None,
+    Field(description="next_cursor of the answer before, with the same folder and query, for the next page."),
 ]
 QueryText = Annotated[str, StringConstraints(max_length=8_000)]
 
@@ -84,7 +85,9 @@ class ListMessages(Arguments):
     """Which messages to list."""
 
     folder: FolderName
-    query: Annotated[QueryText | None, Field(description="Filter and order, in the language of search_messages.")] = None
+    query: Annotated[QueryText | None, Field(description="Filter and order, in the language of search_messages.")] = (
+        None
+    )
     cursor: Cursor = None
 
 
@@ -314,7 +317,9 @@ class Relay:
         answer["body_chars"] = len(message.text)
         if end < len(message.text):
             answer["next_offset"] = end
-            answer["note"] = f"Cut: the body has {len(message.text)} characters. read_message with offset={end} reads on."
+            answer["note"] = (
+                f"Cut: the body has {len(message.text)} characters. read_message with offset={end} reads on."
+            )
         if message.html and offset == 0 and len(message.html) <= limit:
             answer["html"] = message.html
         return answer
@@ -436,9 +441,13 @@ def _writing() -> Iterator[None]:
     try:
         yield
     except MessageChanged:
-        raise Declined("The mail server no longer has this message as the mirror knows it. List the folder again.") from None
+        raise Declined(
+            "The mail server no longer has this message as the mirror knows it. List the folder again."
+        ) from None
     except AuthenticationRefused:
-        raise Declined("The mail server refuses the login of this mailbox. Nothing was changed; ask the operator.") from None
+        raise Declined(
+            "The mail server refuses the login of this mailbox. Nothing was changed; ask the operator."
+        ) from None
     except UpstreamRefused:
         raise Declined("The mail server refused the change.") from None
     except UpstreamUnavailable:

@@ -91,9 +91,7 @@ class Seal:
     def __init__(self, key: bytes, user: str, provider: str, profile: str) -> None:
         identity = (user, provider, profile)
         self._uids = Cipher(AES(_derive(key, 32, "uid", *identity)), ECB())  # noqa: S305 - one block, a permutation
-        self._words = {
-            purpose: AESSIV(_derive(key, 64, purpose, *identity)) for purpose in ("cursor", "attachment")
-        }
+        self._words = {purpose: AESSIV(_derive(key, 64, purpose, *identity)) for purpose in ("cursor", "attachment")}
 
     def uids(self, epoch: int, message_ids: Sequence[int]) -> list[str]:
         """The virtual uids of these messages, in their order."""

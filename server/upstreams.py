@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from config.identity import Provider
-from mirror.errors import UpstreamError, UpstreamUnavailable
+from mirror.errors import MessageChanged, UpstreamError, UpstreamRefused, UpstreamUnavailable
 from mirror.upstream import Upstream
 
 KEPT_SECONDS = 60.0
 CONNECT_TIMEOUT = 4.0
-READ_TIMEOUT = 15.0
+READ_TIMEOUT = 4.5
 _QUEUE_SECONDS = 4.0
+_FOUND_DEAD_SECONDS = 0.5
 
 T = TypeVar("T")
 
@@ -38,10 +39,10 @@ class Upstreams:
         self._closer: threading.Timer | None = None
 
     def run(self, mailbox: tuple[str, str], account: Provider, work: Callable[[Upstream], T]) -> T:
-        """The result of work on this mailbox's session. work may be called a second time, on a new session, when a
-        kept one turns out to be dead; it must be safe to repeat.
+        """The result of work on this mailbox's session.
 
-        Raises what the work raises, and UpstreamUnavailable when the server or the session's turn does not come.
+        work must be safe to repeat: it is called again on a new session when a kept one turns out to be dead. Raises
+        what it raises, and UpstreamUnavailable when the server cannot be reached or the session's turn does not come.
         """
         with self._lock:
             session = self._sessions.setdefault(mailbox, _Session())
@@ -57,23 +58,23 @@ class Upstreams:
     def _run(self, session: _Session, account: Provider, work: Callable[[Upstream], T]) -> T:
         if session.account != account or time.monotonic() - session.used > KEPT_SECONDS:
             _close(session)
-        kept = session.upstream is not None
+        kept, began = session.upstream is not None, time.monotonic()
         try:
-            return work(self._opened(session, account))
+            return self._work(session, account, work)
         except UpstreamUnavailable:
-            _close(session)
-            if not kept:
+            # A kept session that is found dead at once was closed while it was unused. A slow failure is no such thing.
+            if not kept or time.monotonic() - began > _FOUND_DEAD_SECONDS:
                 raise
-        except UpstreamError:
-            raise
-        except BaseException:
-            # Whatever happened in the middle of an exchange, the session can no longer be trusted.
-            _close(session)
-            raise
+        return self._work(session, account, work)
+
+    def _work(self, session: _Session, account: Provider, work: Callable[[Upstream], T]) -> T:
         try:
             return work(self._opened(session, account))
+        except (MessageChanged, UpstreamRefused):
+            raise
         except BaseException:
-            _close(session)
+            # Whatever it was, it may have come in the middle of an exchange: the session cannot be trusted any more.
+            _abandon(session)
             raise
 
     @staticmethod
@@ -128,3 +129,9 @@ def _close(session: _Session) -> None:
     if upstream is not None:
         with suppress(UpstreamError, OSError):
             upstream.close()
+
+
+def _abandon(session: _Session) -> None:
+    upstream, session.upstream = session.upstream, None
+    if upstream is not None:
+        upstream.abandon()
