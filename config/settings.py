@@ -67,7 +67,9 @@ def load_settings(path: Path) -> Settings:
             path, ["there is no such file: start from config/example.toml, or name another one with --config"]
         ) from None
     except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(path, [f"the file cannot be read ({type(exc).__name__}): check its owner and encoding"]) from exc
+        raise ConfigError(
+            path, [f"the file cannot be read ({type(exc).__name__}): check its owner and encoding"]
+        ) from exc
     return parse_settings(text, path)
 
 
@@ -82,7 +84,9 @@ def parse_settings(text: str, path: Path) -> Settings:
     try:
         settings = Settings.model_validate(table)
     except ValidationError as exc:
-        raise ConfigError(path, [_problem(error) for error in exc.errors(include_url=False, include_input=False)]) from None
+        raise ConfigError(
+            path, [_problem(error) for error in exc.errors(include_url=False, include_input=False)]
+        ) from None
     return _with_absolute_paths(settings, path.absolute().parent)
 
 
@@ -92,7 +96,7 @@ def _apply_presets(table: dict[str, Any]) -> list[str]:
     for user_name, user in users.items() if isinstance(users, dict) else ():
         providers = user.get("providers") if isinstance(user, dict) else None
         for name, provider in providers.items() if isinstance(providers, dict) else ():
-            if not isinstance(provider, dict) or "provider" not in provider:
+            if not isinstance(providers, dict) or not isinstance(provider, dict) or "provider" not in provider:
                 continue
             preset = presets().get(str(provider["provider"]))
             if preset is None:

@@ -26,7 +26,6 @@ _FRAME_BYTES = 4 << 20
 _LARGEST_ANSWER = 256 << 20
 
 
-
 @dataclass(frozen=True, slots=True)
 class Crash:
     """A payload that cost its child: why, in plain words."""
@@ -71,7 +70,6 @@ class _Child:
         return self._process.pid
 
     def send(self, operation: str, payloads: Sequence[Any]) -> None:
-        assert self._process.stdin is not None
         try:
             write_frame(cast(Any, _Whole(self._process.stdin)), pickle.dumps((operation, list(payloads)), protocol=5))
         except OSError as exc:
@@ -87,13 +85,13 @@ class _Child:
         return _Restricted(io.BytesIO(self._read(size, end))).load()
 
     def _read(self, size: int, end: float) -> bytes:
-        assert self._process.stdout is not None
+        pipe = cast(io.FileIO, self._process.stdout)
         data = bytearray()
         while len(data) < size:
-            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, end - time.monotonic()))
+            ready, _, _ = select.select([pipe], [], [], max(0.0, end - time.monotonic()))
             if not ready:
                 raise _Died
-            piece = self._process.stdout.read(min(size - len(data), 1 << 20))
+            piece = pipe.read(min(size - len(data), 1 << 20))
             if not piece:
                 raise _Died
             data += piece
@@ -201,7 +199,7 @@ class Parsers:
                     try:
                         child.send(operation, rest)
                         for _ in rest:
-                            answers.append(child.receive())  # noqa: PERF401 - what came before a crash counts
+                            answers.append(child.receive())
                     except (_Died, pickle.UnpicklingError, AttributeError, EOFError, TypeError, ValueError) as exc:
                         reason = child.why_it_died() if isinstance(exc, _Died) else "the parser's answer was not usable"
                         child.close(kill=True)
@@ -241,5 +239,3 @@ def _shares(payloads: Sequence[Any], size: int) -> "list[Sequence[Any]]":
     if start < len(payloads):
         shares.append(payloads[start:])
     return shares
-
-

@@ -178,8 +178,8 @@ def migrate(connection: sqlite3.Connection) -> None:
     applied = {migration.name for migration in migrations.applied(db)}
     if unknown := applied - known:
         raise MirrorTooNew(
-            f"this mirror was written by a newer postmirror (it has {', '.join(sorted(unknown))}): upgrade the program, "
-            "or delete the mirror's folder to build it again from upstream"
+            f"this mirror was written by a newer postmirror (it has {', '.join(sorted(unknown))}): upgrade the "
+            "program, or delete the mirror's folder to build it again from upstream"
         )
     if known - applied:
         migrations.apply(db)

@@ -4,54 +4,30 @@ A message's content goes through the states of `mirror.mirrored.State`. The rows
 TEXT is what is still to fetch, so that a sync can be cut at any point and resumed from what is stored.
 """
 
-import contextlib
 import json
 import os
 import secrets
 import sqlite3
 import time
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
-from mirror.content import CONTENT_VERSION, Content, Envelope, base_subject
+from mirror.attempts import Attempts
+from mirror.content import Content, Envelope
+from mirror.content_rows import add_content, drop_contents, moment, write_envelope, write_text
+from mirror.database import connect, private_folder, transaction
 from mirror.errors import MirrorCorrupt
-from mirror.fold import FOLD_VERSION, fold, fold_keeping_separators, people
-from mirror.message import Address
+from mirror.fold import FOLD_VERSION
+from mirror.listing import Listed, ListedFolder, Place
 from mirror.mirrored import State
-from mirror.query.words import index, unindex
-from mirror.schema import SPILL_BITS, migrate
+from mirror.query.words import index
+from mirror.schema import migrate
 
-_ID_EPOCH = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) // 60
-_KEY_BYTES = 64
 ORPHAN_GRACE = 600.0
 """Seconds that content without a message is kept, so that a move seen later re-uses it."""
-BUSY_TIMEOUT_MS = 5_000
-_RETRY_AFTER = (3_600.0, 6 * 3_600.0, 24 * 3_600.0, 7 * 24 * 3_600.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a message is upstream, and what it must look like there before anything is written to it."""
-
-    folder_raw: bytes
-    uidvalidity: int
-    uid: int
-    size: int
-    internaldate: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """One message of an upstream enumeration. internaldate keeps the zone the server wrote."""
-
-    uid: int
-    flags: tuple[str, ...]
-    internaldate: datetime
-    size: int
-    modseq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +38,7 @@ class Hole:
     content: int
     uid: int
     size: int
-    state: State
+    state: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +62,6 @@ class FolderRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ListedFolder:
-    """One folder of an upstream LIST. raw: the name exactly as received; role: special use with backslash or ""."""
-
-    raw: bytes
-    name: str
-    delimiter: str | None
-    attributes: tuple[str, ...]
-    role: str
-    selectable: bool
-    wanted: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """What the server said of a folder at the start of a pass that completed."""
 
@@ -106,27 +69,6 @@ class Checkpoint:
     uidnext: int | None
     highestmodseq: int | None
     messages: int
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """A writable connection on a mirror's file, with the SQL functions its views need. Creates nothing by itself."""
-    connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000, check_same_thread=False)
-    connection.create_function("fold", 1, fold, deterministic=True)
-    connection.create_function("people", 1, people, deterministic=True)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA secure_delete = ON")
-    return connection
-
-
-def private_folder(path: Path) -> Path:
-    """The folder, made 0700 with its parents where it is not there yet."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    for folder in reversed(missing):
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-    return path
 
 
 class Store:
@@ -145,6 +87,7 @@ class Store:
         except MirrorCorrupt:
             self.set_aside = self._move_aside()
             self._connection = self._open()
+        self.attempts = Attempts(self._connection)
 
     def _open(self) -> sqlite3.Connection:
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -194,16 +137,6 @@ class Store:
         """Close the file."""
         self._connection.close()
 
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._connection
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
-
     # -- folders
 
     def folders(self) -> list[FolderRow]:
@@ -213,22 +146,20 @@ class Store:
             " upstream_messages, enumerated, reconciled_at, as_of FROM folder WHERE missing = 0"
             " ORDER BY upper(name) <> 'INBOX', name"
         )
-        return [
-            FolderRow(*row[:4], bool(row[4]), bool(row[5]), *row[6:11], bool(row[11]), *row[12:]) for row in rows
-        ]
+        return [FolderRow(*row) for row in rows]
 
     def set_folders(self, listed: Sequence[ListedFolder], *, drop_missing_after: int = 2) -> list[str]:
         """Adopt a complete LIST. A folder is dropped only when it is missing from that many of them in a row.
 
         Returns the names of the folders dropped.
         """
-        with self._transaction() as db:
+        with transaction(self._connection) as db:
             known = {raw: folder for folder, raw in db.execute("SELECT id, raw FROM folder")}
             present = {folder.raw for folder in listed}
             for raw, folder_id in known.items():
                 if raw not in present:
                     db.execute("UPDATE folder SET missing = missing + 1 WHERE id = ?", (folder_id,))
-            taken = {name: raw for name, raw in db.execute("SELECT name, raw FROM folder")}
+            taken = dict(db.execute("SELECT name, raw FROM folder"))
             for folder in listed:
                 name = folder.name
                 while taken.get(name, folder.raw) != folder.raw:
@@ -246,13 +177,15 @@ class Store:
                 )  # fmt: skip
             gone = db.execute("SELECT id, name FROM folder WHERE missing >= ?", (drop_missing_after,)).fetchall()
             for folder_id, _ in gone:
-                self._unlink(db, [row[0] for row in db.execute("SELECT id FROM message WHERE folder = ?", (folder_id,))])
+                self._unlink(
+                    db, [row[0] for row in db.execute("SELECT id FROM message WHERE folder = ?", (folder_id,))]
+                )
                 db.execute("DELETE FROM folder WHERE id = ?", (folder_id,))
         return [name for _, name in gone]
 
     def rename_folder(self, folder_id: int, renamed: ListedFolder) -> None:
         """The folder goes on under another name, with all its messages."""
-        with self._transaction() as db:
+        with transaction(self._connection) as db:
             db.execute("DELETE FROM folder WHERE raw = ? AND id <> ?", (renamed.raw, folder_id))
             db.execute(
                 "UPDATE folder SET raw = ?, name = ?, missing = 0, role = ? WHERE id = ?",
@@ -270,7 +203,7 @@ class Store:
     def checkpoint(self, folder_id: int, seen: Checkpoint, *, reconciled: bool, enumerated: bool = True) -> None:
         """A pass over this folder completed and agrees with upstream."""
         now = time.time()
-        with self._transaction() as db:
+        with transaction(self._connection) as db:
             db.execute(
                 "UPDATE folder SET uidvalidity = ?, uidnext = ?, highestmodseq = ?, upstream_messages = ?, as_of = ?,"
                 " enumerated = ?, error = '', reconciled_at = CASE WHEN ? THEN ? ELSE reconciled_at END WHERE id = ?",
@@ -283,8 +216,10 @@ class Store:
     def touch(self, folder_ids: Sequence[int]) -> None:
         """These folders were found unchanged just now."""
         now = time.time()
-        with self._transaction() as db:
-            db.executemany("UPDATE folder SET as_of = ?, error = '' WHERE id = ?", [(now, folder) for folder in folder_ids])
+        with transaction(self._connection) as db:
+            db.executemany(
+                "UPDATE folder SET as_of = ?, error = '' WHERE id = ?", [(now, folder) for folder in folder_ids]
+            )
             db.execute("UPDATE mirror SET passed_at = ?", (now,))
 
     def set_uidvalidity(self, folder_id: int, uidvalidity: int) -> None:
@@ -297,27 +232,32 @@ class Store:
         """Message id by uid of every message in a folder."""
         return dict(self._connection.execute("SELECT uid, id FROM message WHERE folder = ?", (folder_id,)))
 
-    def flags(self, folder_id: int) -> dict[int, tuple[str, ...]]:
-        """Flags by uid of every message in a folder."""
-        rows = self._connection.execute("SELECT uid, flags FROM message WHERE folder = ?", (folder_id,))
-        return {uid: tuple(json.loads(flags)) for uid, flags in rows}
+    def count(self, folder_id: int) -> int:
+        """How many messages a folder has here."""
+        return int(
+            self._connection.execute("SELECT count(*) FROM message WHERE folder = ?", (folder_id,)).fetchone()[0]
+        )
 
-    def add_listed(self, folder_id: int, listed: Iterable[Listed]) -> None:
-        """New messages of a folder, known by uid, flags, date and size only. Known uids are left alone."""
+    def add_listed(self, folder_id: int, listed: Iterable[Listed]) -> int:
+        """Add messages of a folder, known by uid, flags, date and size only; known uids are left alone.
+
+        Returns how many were new.
+        """
+        added = 0
         ordered = sorted(listed, key=lambda message: (message.internaldate, message.uid))
-        with self._transaction() as db:
+        with transaction(self._connection) as db:
             generation = db.execute("SELECT generation FROM folder WHERE id = ?", (folder_id,)).fetchone()[0]
             next_free: dict[int, int] = {}
             for message in ordered:
                 known = db.execute("SELECT 1 FROM message WHERE folder = ? AND uid = ?", (folder_id, message.uid))
                 if known.fetchone() is None:
-                    content = _new_content(db, message, next_free)
+                    content = add_content(db, message, next_free)
                     self._insert_message(db, folder_id, generation, message, content)
+                    added += 1
+        return added
 
     @staticmethod
-    def _insert_message(
-        db: sqlite3.Connection, folder_id: int, generation: int, message: Listed, content: int
-    ) -> None:
+    def _insert_message(db: sqlite3.Connection, folder_id: int, generation: int, message: Listed, content: int) -> None:
         db.execute(
             "INSERT INTO message (folder, content, uid, generation, flags, modseq) VALUES (?, ?, ?, ?, ?, ?)",
             (folder_id, content, message.uid, generation, _flags_json(message.flags), message.modseq),
@@ -329,7 +269,7 @@ class Store:
         Data older than a write of ours (a lower modseq, or a pass that began before it) does not undo it.
         """
         count = 0
-        with self._transaction() as db:
+        with transaction(self._connection) as db:
             for uid, flags, modseq in changed:
                 cursor = db.execute(
                     "UPDATE message SET flags = ?, modseq = max(modseq, ?) WHERE folder = ? AND uid = ?"
@@ -348,7 +288,7 @@ class Store:
 
     def remove(self, folder_id: int, uids: Collection[int]) -> int:
         """Messages that upstream no longer has. Their content stays for a while: a move may be found."""
-        with self._transaction() as db:
+        with transaction(self._connection) as db:
             found = [
                 row[0]
                 for uid in uids
@@ -356,6 +296,14 @@ class Store:
             ]
             self._unlink(db, found)
         return len(found)
+
+    def remove_all(self, folder_id: int) -> int:
+        """Empty a folder that is no longer mirrored."""
+        if not self.count(folder_id):
+            return 0
+        removed = self.remove(folder_id, self.uids(folder_id))
+        self._connection.execute("UPDATE folder SET enumerated = 0, as_of = NULL WHERE id = ?", (folder_id,))
+        return removed
 
     @staticmethod
     def _unlink(db: sqlite3.Connection, message_ids: Sequence[int]) -> None:
@@ -374,12 +322,12 @@ class Store:
         limit = time.time() - ORPHAN_GRACE if before is None else before
         total = 0
         while True:
-            with self._transaction() as db:
+            with transaction(self._connection) as db:
                 rows = db.execute(
                     "SELECT id FROM content WHERE orphaned_at <= ? ORDER BY id LIMIT 250", (limit,)
                 ).fetchall()
                 db.execute("DELETE FROM departed WHERE at <= ?", (limit,))
-                _drop_content(db, [row[0] for row in rows])
+                drop_contents(db, [row[0] for row in rows])
             total += len(rows)
             if len(rows) < 250:
                 return total
@@ -408,13 +356,23 @@ class Store:
             " ORDER BY content.id DESC LIMIT ?",
             (folder_id, int(state), _since_seconds(since), time.time(), limit),
         )
-        return [Hole(*row[:4], State(row[4])) for row in rows]
+        return [Hole(*row) for row in rows]
+
+    def count_holes(self, folder_id: int, *, since: datetime | None = None) -> int:
+        """How many messages of a folder have no text yet."""
+        row = self._connection.execute(
+            "SELECT count(*) FROM content CROSS JOIN message ON message.content = content.id AND message.folder = ?"
+            " WHERE content.state < 2 AND content.internaldate >= ?",
+            (folder_id, _since_seconds(since)),
+        ).fetchone()
+        return int(row[0])
 
     def wanted_holes(self, limit: int) -> list[tuple[int, Hole]]:
         """(folder id, hole) of messages a reader waits for; a wish that cannot be granted any more is dropped."""
-        with self._transaction() as db:
+        with transaction(self._connection) as db:
             db.execute(
-                "DELETE FROM wanted WHERE at < ? OR NOT EXISTS (SELECT 1 FROM content WHERE id = wanted.content AND state < 2)",
+                "DELETE FROM wanted WHERE at < ?"
+                " OR NOT EXISTS (SELECT 1 FROM content WHERE id = wanted.content AND state < 2)",
                 (time.time() - 60,),
             )
             rows = db.execute(
@@ -423,7 +381,7 @@ class Store:
                 " GROUP BY content.id LIMIT ?",
                 (limit,),
             ).fetchall()
-        return [(row[0], Hole(*row[1:5], State(row[5]))) for row in rows]
+        return [(row[0], Hole(*row[1:])) for row in rows]
 
     def want(self, content_id: int) -> None:
         """A reader waits for the text of this content."""
@@ -431,9 +389,9 @@ class Store:
 
     def set_envelopes(self, envelopes: Iterable[tuple[int, Envelope]]) -> None:
         """Envelopes read from header blocks: (content id, envelope). They are listed from now on."""
-        with self._transaction() as db:
+        with transaction(self._connection) as db:
             for content_id, envelope in sorted(envelopes, key=lambda pair: pair[0]):
-                _write_envelope(db, content_id, envelope, State.HEADERS)
+                write_envelope(db, content_id, envelope, State.HEADERS)
 
     def set_texts(self, contents: Iterable[tuple[int, bytes, Content]]) -> None:
         """Parsed contents: (content id, SHA-256 of the raw message, content). They are searchable from now on.
@@ -441,7 +399,7 @@ class Store:
         A copy (equal digest and INTERNALDATE) gives its messages to the content that is already stored.
         """
         now = time.time()
-        with self._transaction() as db:
+        with transaction(self._connection) as db:
             written = []
             for content_id, digest, content in sorted(contents, key=lambda item: item[0]):
                 if db.execute("SELECT 1 FROM content WHERE id = ? AND state < 2", (content_id,)).fetchone() is None:
@@ -453,7 +411,8 @@ class Store:
                 ).fetchone()
                 if twin is not None and self._merge(db, content_id, twin[0]):
                     continue
-                _write_text(db, content_id, digest, content)
+                write_text(db, content_id, digest, content)
+                db.execute("DELETE FROM attempt WHERE content = ?", (content_id,))
                 written.append(content_id)
             index(db, written)
             db.execute("UPDATE mirror SET passed_at = ?", (now,))
@@ -489,81 +448,21 @@ class Store:
 
     def set_html(self, forms: Iterable[tuple[int, str]]) -> None:
         """Sanitized HTML forms: (content id, HTML or "" for none)."""
-        with self._transaction() as db:
+        with transaction(self._connection) as db:
             for content_id, html in forms:
                 stored = zlib.compress(html.encode("utf-8"), 6) if html else None
                 db.execute("UPDATE body SET html = ?, normalised = NULL WHERE content = ?", (stored, content_id))
                 db.execute("UPDATE content SET state = 3 WHERE id = ? AND state = 2", (content_id,))
 
-    # -- attempts
-
-    def begin_attempts(self, content_ids: Iterable[int], *, alone: bool = False) -> None:
-        """Parsing of these contents is about to start; what is still marked after a crash is suspect."""
-        running = 2 if alone else 1
-        with self._transaction() as db:
-            db.executemany(
-                "INSERT INTO attempt (content, running) VALUES (?, ?)"
-                " ON CONFLICT (content) DO UPDATE SET running = excluded.running",
-                [(content, running) for content in content_ids],
-            )
-
-    def end_attempts(self, content_ids: Iterable[int]) -> None:
-        """Parsing of these contents ended without a crash."""
-        with self._transaction() as db:
-            for content in content_ids:
-                db.execute("DELETE FROM attempt WHERE content = ? AND failures = 0 AND crashes = 0", (content,))
-                db.execute("UPDATE attempt SET running = 0 WHERE content = ?", (content,))
-
-    def adopt_interrupted(self) -> int:
-        """Parses that an earlier worker did not survive: one alone counts as a crash, a batch is tried singly."""
-        with self._transaction() as db:
-            cursor = db.execute(
-                "UPDATE attempt SET crashes = crashes + (running = 2), running = 3, reason = 'parsing was interrupted'"
-                " WHERE running IN (1, 2)"
-            )
-        return cursor.rowcount
-
-    def crashed(self, content_id: int, reason: str) -> int:
-        """One more crash of the parser on this content. Returns how many there were."""
-        row = self._connection.execute(
-            "INSERT INTO attempt (content, crashes, reason) VALUES (?, 1, ?) ON CONFLICT (content)"
-            " DO UPDATE SET crashes = crashes + 1, running = 0, reason = excluded.reason RETURNING crashes",
-            (content_id, reason),
-        ).fetchone()
-        return int(row[0])
-
-    def suspects(self, content_ids: Sequence[int]) -> dict[int, int]:
-        """Crashes so far of those among these contents that are to be parsed alone."""
-        found = {}
-        for content in content_ids:
-            row = self._connection.execute(
-                "SELECT crashes FROM attempt WHERE content = ? AND (crashes > 0 OR running = 3)", (content,)
-            ).fetchone()
-            if row is not None:
-                found[content] = int(row[0])
-        return found
-
-    def put_off(self, content_id: int, reason: str) -> None:
-        """A content that could not be fetched: tried again at once twice, then after 1 h, 6 h, 24 h, weekly."""
-        with self._transaction() as db:
-            row = db.execute("SELECT failures FROM attempt WHERE content = ?", (content_id,)).fetchone()
-            failures = (row[0] if row else 0) + 1
-            wait = 0.0 if failures < 3 else _RETRY_AFTER[min(failures - 3, len(_RETRY_AFTER) - 1)]
-            db.execute(
-                "INSERT INTO attempt (content, failures, reason, next_try) VALUES (?, ?, ?, ?) ON CONFLICT (content)"
-                " DO UPDATE SET failures = excluded.failures, reason = excluded.reason, next_try = excluded.next_try",
-                (content_id, failures, reason, time.time() + wait if wait else 0),
-            )
-
     # -- re-binding after a UIDVALIDITY change
 
     def rebind(self, folder_id: int, uidvalidity: int, listed: Sequence[tuple[Listed, str]]) -> int:
-        """Give the messages of a folder the uids of a new UIDVALIDITY. listed: everything upstream has, with Message-IDs.
+        """Give the messages of a folder the uids of a new UIDVALIDITY; listed is all upstream has, with Message-IDs.
 
         A message is the same one when Message-ID, size and INTERNALDATE are equal, multiset-wise; it keeps its id,
         flags of upstream are adopted. The rest of the old rows go, what is new is added. Returns how many were kept.
         """
-        with self._transaction() as db:
+        with transaction(self._connection) as db:
             db.execute(
                 "UPDATE folder SET uidvalidity = ?, generation = generation + 1, enumerated = 0 WHERE id = ?",
                 (uidvalidity, folder_id),
@@ -589,120 +488,16 @@ class Store:
                         (message.uid, generation, _flags_json(message.flags), message.modseq, same.pop()),
                     )
                 else:
-                    self._insert_message(db, folder_id, generation, message, _new_content(db, message, next_free))
+                    self._insert_message(db, folder_id, generation, message, add_content(db, message, next_free))
             self._unlink(
                 db, [row[0] for row in db.execute("SELECT id FROM message WHERE folder = ? AND uid < 0", (folder_id,))]
             )
         return kept
-
-    def message_ids(self, folder_id: int) -> dict[int, str]:
-        """Message-ID header by uid, of messages whose headers are known."""
-        rows = self._connection.execute(
-            "SELECT message.uid, content.message_id FROM message JOIN content ON content.id = message.content"
-            " WHERE message.folder = ? AND content.state >= 1",
-            (folder_id,),
-        )
-        return dict(rows)
-
-
-def moment(seconds: int, zone: int) -> datetime:
-    """Aware datetime of seconds since 1970 and minutes east of UTC."""
-    return datetime.fromtimestamp(seconds, timezone(timedelta(minutes=zone)))
-
-
-def _zone(at: datetime) -> int:
-    offset = at.utcoffset()
-    return 0 if offset is None else int(offset.total_seconds() // 60)
-
-
-def _since_seconds(since: datetime | None) -> int:
-    return -(2**62) if since is None else int(since.timestamp())
 
 
 def _flags_json(flags: Iterable[str]) -> str:
     return json.dumps(sorted(set(flags)), ensure_ascii=False)
 
 
-def _new_content(db: sqlite3.Connection, message: Listed, next_free: dict[int, int]) -> int:
-    """A new content row whose id sorts by INTERNALDATE; a full minute spills upward. next_free: ids per minute so far."""
-    seconds = int(message.internaldate.timestamp())
-    base = max(seconds // 60 - _ID_EPOCH, -(2**40)) << SPILL_BITS
-    candidate = next_free.get(base, base)
-    for (taken,) in db.execute("SELECT id FROM content WHERE id >= ? ORDER BY id", (candidate,)):
-        if taken != candidate:
-            break
-        candidate += 1
-    next_free[base] = candidate + 1
-    zone = _zone(message.internaldate)
-    db.execute(
-        "INSERT INTO content (id, internaldate, internaldate_zone, size, sent_day) VALUES (?, ?, ?, ?, ?)",
-        (candidate, seconds, zone, message.size, _day(seconds, zone)),
-    )
-    return candidate
-
-
-def _day(seconds: int, zone: int) -> int:
-    return (seconds + zone * 60) // 86_400
-
-
-def _write_envelope(db: sqlite3.Connection, content_id: int, envelope: Envelope, state: State) -> None:
-    sent = None if envelope.date is None else int(envelope.date.timestamp())
-    sent_zone = None if envelope.date is None else _zone(envelope.date)
-    db.execute(
-        "UPDATE content SET state = max(state, ?), subject = ?, sent = ?, sent_zone = ?,"
-        " sent_day = coalesce(?, sent_day), subject_key = ?, from_key = ?, to_key = ?, sender = ?, recipient = ?, cc = ?,"
-        " bcc = ?, reply_to = ?, message_id = ?, in_reply_to = ?, refs = ? WHERE id = ?",
-        (
-            int(state), envelope.subject, sent, sent_zone, _day_of(sent, sent_zone),
-            _sort_key(base_subject(envelope.subject)), _people_key(envelope.from_), _people_key(envelope.to),
-            _addresses(envelope.from_), _addresses(envelope.to), _addresses(envelope.cc), _addresses(envelope.bcc),
-            _addresses(envelope.reply_to), envelope.message_id, envelope.in_reply_to, json.dumps(envelope.references),
-            content_id,
-        ),
-    )  # fmt: skip
-
-
-def _day_of(sent: int | None, zone: int | None) -> int | None:
-    return None if sent is None or zone is None else _day(sent, zone)
-
-
-def _write_text(db: sqlite3.Connection, content_id: int, digest: bytes, content: Content) -> None:
-    _write_envelope(db, content_id, content.envelope, State.TEXT)
-    attachments = [asdict(attachment) for attachment in content.attachments]
-    db.execute(
-        "UPDATE content SET digest = ?, content_version = ?, preview = ?, attachments = ?, findings = ? WHERE id = ?",
-        (
-            digest, CONTENT_VERSION, content.preview, json.dumps(attachments, ensure_ascii=False),
-            json.dumps(content.findings), content_id,
-        ),
-    )  # fmt: skip
-    waiting = zlib.compress(content.normalised_html.encode("utf-8"), 1) if content.normalised_html else None
-    db.execute(
-        "INSERT OR REPLACE INTO body (content, text, headers, normalised, source) VALUES (?, ?, ?, ?, ?)",
-        (content_id, content.text, json.dumps(content.envelope.headers, ensure_ascii=False), waiting, content.source),
-    )
-    if waiting is None:
-        db.execute("UPDATE content SET state = 3 WHERE id = ?", (content_id,))
-
-
-def _drop_content(db: sqlite3.Connection, content_ids: Sequence[int]) -> None:
-    indexed = [
-        content
-        for content in content_ids
-        if db.execute("SELECT 1 FROM content WHERE id = ? AND state >= 2", (content,)).fetchone() is not None
-    ]
-    unindex(db, indexed)
-    db.executemany("DELETE FROM content WHERE id = ?", [(content,) for content in content_ids])
-
-
-def _addresses(addresses: Sequence[Address]) -> str:
-    return json.dumps([[address.name, address.address] for address in addresses], ensure_ascii=False)
-
-
-def _people_key(addresses: Sequence[Address]) -> str:
-    return _sort_key(addresses[0].name or addresses[0].address) if addresses else ""
-
-
-def _sort_key(text: str) -> str:
-    """The folded text, cut at 64 bytes on a character."""
-    return fold_keeping_separators(text).encode("utf-8")[:_KEY_BYTES].decode("utf-8", "ignore")
+def _since_seconds(since: datetime | None) -> int:
+    return -(2**62) if since is None else int(since.timestamp())
