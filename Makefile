@@ -27,11 +27,12 @@ servers:
 clean:
 	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
 
-$(BIN)/python:
-	$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+$(VENV)/pip.stamp:
+	$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1" && touch $@
 
-$(VENV)/run.stamp: $(BIN)/python pyproject.toml
-	$(BIN)/pip install --quiet --editable ".[demo]" && touch $@
+$(VENV)/run.stamp: $(VENV)/pip.stamp pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[demo]" && touch $@
 
-$(VENV)/dev.stamp: $(BIN)/python pyproject.toml
-	$(BIN)/pip install --quiet --editable ".[demo]" --group dev && touch $@ $(VENV)/run.stamp
+$(VENV)/dev.stamp: $(VENV)/pip.stamp pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[demo]" --group dev
+	touch $(VENV)/run.stamp $@

@@ -79,4 +79,5 @@ class QueryError(MirrorError, ValueError):
     example: str
 
     def __str__(self) -> str:
-        return f"query error at position {self.position}: expected {self.expected}. Example of a valid query: {self.example}"
+        place = f"query error at position {self.position}: expected {self.expected}"
+        return f"{place}. Example of a valid query: {self.example}"

@@ -1,6 +1,19 @@
-"""A mail parsed: raw bytes in, typed and decoded fields out. Pure functions."""
+"""A mail parsed: raw bytes in, typed fields out. Pure functions.
 
+`read_message` finds the parts and undoes transfer encodings; text is decoded, cleaned and judged later, from what is
+kept here, so that better rules can be applied again without the raw mail.
+"""
+
+import re
 from dataclasses import dataclass
+
+from mirror.invisible import Findings
+from mirror.mime import Part, read_tree
+
+MAX_MESSAGE = 50_000_000
+MAX_BODY = 4_000_000
+_INLINE_MEDIA = ("image/", "audio/", "video/")
+_NO_FALLBACK = ("text/calendar", "text/x-vcard", "text/vcard", "text/directory", "text/rfc822-headers", "text/css")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +40,176 @@ class Attachment:
     encoding: str = ""
     content_id: str = ""
     inline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """One text part that is shown as the body: its bytes decoded from the transfer encoding, not yet from a charset."""
+
+    part: str
+    media_type: str
+    charset: str
+    flowed: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The source of a mail's content.
+
+    header: the header block as received. hint: the charset its parts name first. text_body, html_body: which of
+    `bodies` make up each form (RFC 8621 4.1.4). attachments: with file names as sent, not yet made safe.
+    """
+
+    header: bytes
+    hint: str
+    bodies: tuple[Body, ...]
+    text_body: tuple[int, ...]
+    html_body: tuple[int, ...]
+    attachments: tuple[Attachment, ...]
+    findings: dict[str, int]
+
+
+def read_message(raw: bytes) -> Message:
+    """The message in these bytes. Never raises: what cannot be read is left out, and `findings` says so."""
+    findings = Findings()
+    if len(raw) > MAX_MESSAGE:
+        raw = raw[:MAX_MESSAGE]
+        findings["truncated_message"] += 1
+    raw = with_line_feeds(raw)
+    root, hint = read_tree(raw, findings)
+    selection = _Selection()
+    selection.visit([root], "mixed", in_alternative=False)
+    selection.fall_back(raw)
+    bodies = {id(part): _body(part, raw, findings) for part in (*selection.text, *selection.html)}
+    order = list(bodies)
+    return Message(
+        header=raw[: root.start][:1_000_000],
+        hint=hint,
+        bodies=tuple(bodies.values()),
+        text_body=tuple(order.index(id(part)) for part in selection.text),
+        html_body=tuple(order.index(id(part)) for part in selection.html),
+        attachments=tuple(_attachment(part, raw, selection) for part in selection.attachments),
+        findings=dict(findings | _named(root, selection)),
+    )
+
+
+def with_line_feeds(raw: bytes) -> bytes:
+    """The mail from its first header line on; a mail with bare carriage returns for line ends gets line feeds."""
+    if raw[:1] in (b"\r", b"\n"):
+        raw = raw.lstrip(b"\r\n")
+    if b"\r" in raw[:1_000_000] and b"\n" not in raw:
+        return raw.replace(b"\r", b"\n")
+    return raw
+
+
+class _Selection:
+    """Which parts are the body and which are attachments: the algorithm of RFC 8621 4.1.4."""
+
+    def __init__(self) -> None:
+        self.text: list[Part] = []
+        self.html: list[Part] = []
+        self.attachments: list[Part] = []
+        self.inline: set[int] = set()
+
+    def visit(
+        self, parts: list[Part], kind: str, *, in_alternative: bool, to_text: bool = True, to_html: bool = True
+    ) -> None:
+        text_before, html_before = len(self.text), len(self.html)
+        for index, part in enumerate(parts):
+            if part.children:
+                subtype = part.media_type.partition("/")[2]
+                self.visit(
+                    part.children,
+                    subtype,
+                    in_alternative=in_alternative or subtype == "alternative",
+                    to_text=to_text,
+                    to_html=to_html,
+                )
+                continue
+            is_media = part.media_type.startswith(_INLINE_MEDIA)
+            is_text = part.media_type in ("text/plain", "text/html") or (
+                part.media_type.startswith("multipart/") and part.stop > part.start
+            )
+            is_inline = (
+                part.disposition != "attachment"
+                and (is_text or is_media)
+                and (index == 0 or (kind != "related" and (is_media or not part.filename)))
+            )
+            if not is_inline:
+                self.attachments.append(part)
+                if kind == "related" and part.disposition != "attachment":
+                    self.inline.add(id(part))
+                continue
+            if kind == "alternative" and is_text:
+                (self.html if part.media_type == "text/html" else self.text).append(part)
+                continue
+            if is_media:
+                self.attachments.append(part)
+                if part.content_id or part.disposition == "inline":
+                    self.inline.add(id(part))
+                continue
+            if in_alternative and part.media_type == "text/html":
+                to_text = False
+            elif in_alternative and to_text:
+                to_html = False
+            if to_text:
+                self.text.append(part)
+            if to_html:
+                self.html.append(part)
+        if kind == "alternative":
+            if len(self.text) == text_before and len(self.html) > html_before:
+                self.text.extend(self.html[html_before:])
+            elif len(self.html) == html_before and len(self.text) > text_before:
+                self.html.extend(self.text[text_before:])
+
+    def fall_back(self, raw: bytes) -> None:
+        """Show the first other text part when the mail has no body at all."""
+        if self.text or self.html:
+            return
+        for part in self.attachments:
+            if part.media_type.startswith("text/") and not part.media_type.startswith(_NO_FALLBACK):
+                if part.disposition != "attachment":
+                    self.text.append(part)
+                    self.html.append(part)
+                    return
+
+
+def _body(part: Part, raw: bytes, findings: Findings) -> Body:
+    data = part.data(raw)
+    if len(data) > MAX_BODY:
+        data = data[:MAX_BODY]
+        findings["truncated_body"] += 1
+    is_flowed = part.parameters.get("format", "").lower() == "flowed"
+    flowed = ("delsp" if part.parameters.get("delsp", "").lower() == "yes" else "yes") if is_flowed else ""
+    media_type = "text/html" if part.media_type == "text/html" else "text/plain"
+    return Body(part.number, media_type, part.parameters.get("charset", "")[:60], flowed, data)
+
+
+def _attachment(part: Part, raw: bytes, selection: _Selection) -> Attachment:
+    return Attachment(
+        part=part.number,
+        filename=part.filename[:2_000],
+        media_type=part.media_type,
+        size=len(part.data(raw)),
+        encoding=part.encoding,
+        content_id=part.content_id,
+        inline=id(part) in selection.inline,
+    )
+
+
+def _named(root: Part, selection: _Selection) -> Findings:
+    """Kinds of content a reader should know of: encrypted, signed, calendar."""
+    findings = Findings()
+    types = {root.media_type} | {part.media_type for part in selection.attachments}
+    if types & {"multipart/encrypted", "application/pgp-encrypted"} or any(
+        part.media_type in ("application/pkcs7-mime", "application/x-pkcs7-mime")
+        and part.parameters.get("smime-type", "enveloped-data").lower() != "signed-data"
+        for part in (root, *selection.attachments)
+    ):
+        findings["encrypted"] = 1
+    if any(re.search(r"signed|signature", media_type) for media_type in types):
+        findings["signed"] = 1
+    if types & {"text/calendar", "application/ics"}:
+        findings["calendar"] = 1
+    return findings

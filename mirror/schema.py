@@ -4,6 +4,8 @@ content id   minutes since 2000 of the INTERNALDATE, shifted left by SPILL_BITS;
              "newest first" is a reverse walk of the primary key, and the id is the default page cursor.
 message uid  the upstream uid within the folder's current uidvalidity.
 state        mirror.mirrored.State: 0 enumerated, 1 headers, 2 text (indexed), 3 html too.
+normalised   the small well-formed HTML that waits for the sanitizer; never served, gone at state 3.
+running      how a parse was under way: 0 not, 1 in a batch, 2 alone, 3 a batch was interrupted, so alone next time.
 fts          external content over the view `folded`: fold() of the clean text, tokenizer ascii.
 word         every distinct word of fts and how many contents have it; word_trigram finds words by a part of them.
 """
@@ -103,6 +105,7 @@ _FIRST = (
         text TEXT NOT NULL,
         headers TEXT NOT NULL DEFAULT '[]',
         html BLOB,
+        normalised BLOB,
         source BLOB
     ) STRICT
     """,
@@ -179,8 +182,8 @@ def migrate(connection: sqlite3.Connection) -> None:
     applied = {migration.name for migration in migrations.applied(db)}
     if unknown := applied - known:
         raise MirrorTooNew(
-            f"this mirror was written by a newer postmirror (it has {', '.join(sorted(unknown))}): upgrade the program, "
-            "or delete the mirror's folder to build it again from upstream"
+            f"this mirror was written by a newer postmirror (it has {', '.join(sorted(unknown))}): upgrade the "
+            "program, or delete the mirror's folder to build it again from upstream"
         )
     if known - applied:
         migrations.apply(db)

@@ -1,0 +1,100 @@
+"""Address headers: mailboxes and groups, decoded only after they are taken apart.
+
+Decoding first would let an encoded comma or angle bracket forge a second mailbox.
+"""
+
+import re
+
+from mirror.words import decode_words
+
+MAX_LENGTH = 262_144
+_MAX_COMMENTS = 200
+_MAX_ESCAPES = 500
+_MAX_NAME = 2_000
+_TOKEN = re.compile(
+    r'"((?:[^"\\]|\\.)*)"|<([^<>]*)>|([,;:()])|(=\?[^\s?]{1,60}\?[bBqQ]\?[^?]*\?=|\\.|[^",;:<>()\\=]+)|.', re.S
+)
+_ADDR_SPEC = re.compile(r"[^\s<>\"]+@[^\s<>\"]+")
+_ESCAPE = re.compile(r"\\(.)", re.S)
+
+
+def read_addresses(value: str) -> list[tuple[str, str]]:
+    """(display name, addr-spec) of every mailbox, groups flattened; "" where one of the two is missing."""
+    value = value[:MAX_LENGTH]
+    if value.count("(") > _MAX_COMMENTS:
+        value = value.replace("(", " ").replace(")", " ")
+    if value.count("\\") > _MAX_ESCAPES:
+        value = value.replace("\\", "")
+    reading = _Reading()
+    for match in _TOKEN.finditer(value):
+        reading.take(match, value)
+    reading.finish()
+    return reading.mailboxes
+
+
+class _Reading:
+    """The mailbox being read, and those already read."""
+
+    def __init__(self) -> None:
+        self.mailboxes: list[tuple[str, str]] = []
+        self.words: list[str] = []
+        self.address: str | None = None
+        self.comments: list[str] = []
+        self.comment: list[str] = []
+        self.depth = 0
+
+    def take(self, match: re.Match[str], value: str) -> None:
+        token = match[0]
+        if self.depth or token == "(":
+            self._take_comment(token)
+        elif match[1] is not None:
+            is_local_part = value.startswith("@", match.end())
+            self.words.append(token if is_local_part else _ESCAPE.sub(r"\1", match[1]))
+        elif match[2] is not None:
+            if self.address is not None and "@" in match[2]:
+                self.finish()
+            if self.address is None:
+                self.address = match[2]
+        elif token in (",", ";"):
+            self.finish()
+        elif token == ":":
+            if self.address is None and not any("@" in word for word in self.words):
+                self.words, self.comments = [], []
+            elif self.address is None:
+                self.words.append(token)
+        else:
+            self.words.append(token[1:] if len(token) == 2 and token[0] == "\\" else token)
+
+    def _take_comment(self, token: str) -> None:
+        if token == "(":
+            self.depth += 1
+            if self.depth == 1:
+                self.comment = []
+                return
+        elif token == ")":
+            self.depth -= 1
+            if self.depth == 0:
+                self.comments.append(decode_words("".join(self.comment).strip()))
+                return
+        self.comment.append(token[1:] if len(token) == 2 and token[0] == "\\" else token)
+
+    def finish(self) -> None:
+        """End the mailbox being read, if there is one."""
+        if self.depth:
+            self.words.extend(self.comment)
+            self.depth = 0
+        written = "".join(self.words).strip()
+        name, address = written, self.address
+        if address is None:
+            match = _ADDR_SPEC.search(written)
+            address = match[0] if match else ""
+            name = (written[: match.start()] + written[match.end() :]).strip() if match else written
+        if not name and self.comments:
+            name = " ".join(self.comments)
+        address = re.sub(r"\([^()]*\)|\s+", "", address)
+        if address.startswith("@") and ":" in address:
+            address = address.partition(":")[2]
+        name = " ".join(decode_words(name[:_MAX_NAME]).split())
+        if name or address:
+            self.mailboxes.append((name, address))
+        self.words, self.address, self.comments = [], None, []

@@ -1,0 +1,168 @@
+"""The lines of IMAP answers, taken apart by regular expressions: the fast path, and what imapclient cannot do.
+
+Parsing 20,000 flags takes 229 ms with imapclient's parser and 10 ms here. A line that does not look plain gives None
+and is left to that parser (mirror.upstream).
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from mirror.listing import FolderStatus, Listed
+
+SYSTEM_FLAGS = {flag.lower(): flag for flag in ("\\Seen", "\\Answered", "\\Flagged", "\\Deleted", "\\Draft")}
+SET_OCTETS = 8_000
+"""Longest UID set sent in one command; servers refuse longer lines."""
+
+_QUOTED = rb'"(?:[^"\\]|\\.)*"'
+_LIST = re.compile(
+    rb"\((?P<flags>[^)]*)\) (?P<delimiter>NIL|" + _QUOTED + rb") (?P<name>.*)", re.DOTALL | re.IGNORECASE
+)
+_STATUS = re.compile(rb"(?P<name>" + _QUOTED + rb"|[^ ]+) +\((?P<items>[^()]*)\) *$", re.DOTALL)
+_FETCH = re.compile(rb"\d+ \((.*)\)\s*$", re.DOTALL)
+_ITEM = re.compile(
+    rb"(?:UID (?P<uid>\d+)|RFC822\.SIZE (?P<size>\d+)|FLAGS \((?P<flags>[^()\"{}]*)\)|MODSEQ \((?P<modseq>\d+)\)"
+    rb'|INTERNALDATE "(?P<date>[^"]*)")(?: |$)'
+)
+_DATE = re.compile(rb"([ \d]\d)-([A-Za-z]{3})-(\d{4}) (\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)")
+_MONTHS = {name: number for number, name in enumerate(b"jan feb mar apr may jun jul aug sep oct nov dec".split(), 1)}
+
+
+def lines(untagged: Sequence[Any]) -> Iterator[tuple[bytes, list[bytes]]]:
+    """(text, literals) of each response: imaplib splits one with literals into tuples and a rest."""
+    text, literals = b"", []
+    for item in untagged:
+        if isinstance(item, tuple):
+            text += item[0]
+            literals.append(item[1])
+        elif item is not None:
+            yield text + item, literals
+            text, literals = b"", []
+
+
+def uid_sets(uids: Iterable[int]) -> Iterator[bytes]:
+    """Compressed ascending UID sets (`1:5,9`), each short enough for one command line."""
+    ranges: list[list[int]] = []
+    for uid in sorted(set(uids)):
+        if ranges and uid == ranges[-1][1] + 1:
+            ranges[-1][1] = uid
+        else:
+            ranges.append([uid, uid])
+    words: list[bytes] = []
+    length = 0
+    for first, last in ranges:
+        word = b"%d" % first if first == last else b"%d:%d" % (first, last)
+        if words and length + len(word) + 1 > SET_OCTETS:
+            yield b",".join(words)
+            words, length = [], 0
+        words.append(word)
+        length += len(word) + 1
+    if words:
+        yield b",".join(words)
+
+
+def quoted(raw: bytes) -> bytes:
+    """A folder name as a quoted string; ValueError when it holds what no quoted string can."""
+    if any(octet in raw for octet in (b"\r", b"\n", b"\0")):
+        raise ValueError("a folder name with line breaks cannot be sent")
+    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+
+
+def positive(word: bytes | None) -> int | None:
+    """A positive number; None for anything else, 0 included."""
+    return int(word) if word is not None and word.isdigit() and int(word) > 0 else None
+
+
+def canonical_flags(words: Iterable[bytes]) -> tuple[str, ...]:
+    r"""System flags in canonical case (`\Seen`), keywords as they are, \Recent left out (a mirror has no sessions)."""
+    flags = (word.decode("utf-8", "replace") for word in words)
+    return tuple(SYSTEM_FLAGS.get(flag.lower(), flag) for flag in flags if flag.lower() != "\\recent")
+
+
+def folder_line(text: bytes, literals: Sequence[bytes]) -> tuple[bytes, str | None, tuple[str, ...]] | None:
+    """(raw name, delimiter, attributes) of a LIST response."""
+    match = _LIST.match(text)
+    if match is None:
+        return None
+    delimiter = match["delimiter"]
+    shown = None if delimiter.upper() == b"NIL" else _unquoted(delimiter).decode("ascii", "replace")
+    attributes = tuple(word.decode("ascii", "replace") for word in match["flags"].split())
+    return _name(match["name"], literals), shown, attributes
+
+
+def status_line(text: bytes, literals: Sequence[bytes]) -> tuple[bytes, FolderStatus] | None:
+    """(raw name, status) of a STATUS response."""
+    match = _STATUS.match(text)
+    if match is None:
+        return None
+    words = match["items"].upper().split()
+    items = dict(zip(words[::2], words[1::2], strict=False))
+    if not items.get(b"MESSAGES", b"").isdigit():
+        return None
+    return _name(match["name"], literals), FolderStatus(
+        messages=int(items[b"MESSAGES"]),
+        uidnext=positive(items.get(b"UIDNEXT")),
+        uidvalidity=positive(items.get(b"UIDVALIDITY")),
+        highestmodseq=positive(items.get(b"HIGHESTMODSEQ")),
+    )
+
+
+def listed(text: bytes) -> Listed | None:
+    """UID, FLAGS, INTERNALDATE, RFC822.SIZE (and MODSEQ) of a FETCH response without literals."""
+    items = _plain_items(text)
+    if items is None or not {"uid", "flags", "size", "date"} <= items.keys():
+        return None
+    date = _moment(items["date"])
+    if date is None:
+        return None
+    flags = canonical_flags(items["flags"].split())
+    return Listed(int(items["uid"]), flags, date, int(items["size"]), int(items.get("modseq", 0)))
+
+
+def uid_and_flags(text: bytes) -> tuple[int, tuple[str, ...], int] | None:
+    """(uid, flags, modseq) of a FETCH response without literals; modseq 0 where there is none."""
+    items = _plain_items(text)
+    if items is None or not {"uid", "flags"} <= items.keys():
+        return None
+    return int(items["uid"]), canonical_flags(items["flags"].split()), int(items.get("modseq", 0))
+
+
+def _plain_items(text: bytes) -> dict[str, bytes] | None:
+    whole = _FETCH.match(text)
+    if whole is None:
+        return None
+    found: dict[str, bytes] = {}
+    position, end = whole.start(1), whole.end(1)
+    while position < end:
+        item = _ITEM.match(text, position, end)
+        if item is None or item.lastgroup is None:
+            return None
+        found[item.lastgroup] = item[item.lastgroup]
+        position = item.end()
+    return found
+
+
+def _name(word: bytes, literals: Sequence[bytes]) -> bytes:
+    if literals:
+        return literals[-1]
+    return _unquoted(word) if word.startswith(b'"') else word
+
+
+def _unquoted(word: bytes) -> bytes:
+    return re.sub(rb"\\(.)", rb"\1", word[1:-1], flags=re.DOTALL)
+
+
+def _moment(word: bytes) -> datetime | None:
+    match = _DATE.fullmatch(word)
+    if match is None:
+        return None
+    day, month, year, hour, minute, second, sign, zone_hours, zone_minutes = match.groups()
+    offset = timedelta(hours=int(zone_hours), minutes=int(zone_minutes))
+    try:
+        zone = timezone(offset if sign == b"+" else -offset)
+        return datetime(
+            int(year), _MONTHS[month.lower()], int(day), int(hour), int(minute), min(int(second), 59), tzinfo=zone
+        )
+    except (KeyError, ValueError):
+        return None

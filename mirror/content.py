@@ -1,0 +1,201 @@
+"""What a mail says, safe to read and to index. Pure: bytes in, one frozen value out.
+
+    raw bytes -> message.read_message -> Message (parts, transfer encodings undone)
+              -> read_content          -> Content (text, preview, small HTML, attachments, findings)
+              -> clean_html            -> the HTML that readers get (bleach), later than the text
+
+Whatever a person would not see is in none of it. `findings` counts what was left out or looked odd: hidden_chars,
+invisible_chars, low_contrast_chars, remote_images, alternative_mismatch, display_name_has_other_address,
+mixed_script_name, idn_sender, several_senders, att_path, att_active_type, att_double_extension, truncated_*,
+junk_header_lines, broken_boundary, encrypted, signed, calendar, content_degraded. It informs, it does not decide.
+"""
+
+import html
+import re
+from dataclasses import dataclass, replace
+
+from mirror.charset import decode
+from mirror.envelope import Envelope, base_subject, read_envelope
+from mirror.filename import safe_filename
+from mirror.html import read_html
+from mirror.invisible import Findings, one_line, visible
+from mirror.message import Address, Attachment, Body, Message, read_message
+from mirror.plain import MAX_TEXT, PlainText
+from mirror.reply import preview_of, reply_text
+from mirror.sanitize import clean_html
+from mirror.source import packed, unpacked
+from mirror.transfer import decode_part
+
+__all__ = (
+    "CONTENT_VERSION",
+    "Address",
+    "Attachment",
+    "Content",
+    "Envelope",
+    "base_subject",
+    "clean_html",
+    "decode_part",
+    "degraded",
+    "read_content",
+    "read_envelope",
+    "recleaned",
+    "reply_text",
+)
+
+CONTENT_VERSION = 1
+_WORD = re.compile(r"\w{3,}")
+_SHARED_WORDS = 0.3
+_MAX_COMPARED = 20_000
+_STUB = re.compile(r"(?i)\bhtml\b|view (?:this|it) in|web version|webversion|im browser|navigateur")
+_MAX_STUB = 300
+_MAX_DEGRADED = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a mail says.
+
+    text: plain text of what a person sees, indexed and read. preview: one line of at most 200 characters.
+    normalised_html: input of `clean_html`, "" when the mail has no HTML; never served. source: for `recleaned`.
+    """
+
+    envelope: Envelope
+    text: str
+    preview: str
+    attachments: tuple[Attachment, ...]
+    normalised_html: str
+    findings: dict[str, int]
+    source: bytes
+
+
+def read_content(raw: bytes) -> Content:
+    """The content of a mail, without the sanitized HTML form. Never raises, for any bytes."""
+    message = read_message(raw)
+    return _cleaned(message, packed(message))
+
+
+def recleaned(source: bytes) -> Content:
+    """The content by today's rules, from the `source` that an earlier version kept."""
+    return _cleaned(unpacked(source), source)
+
+
+def degraded(raw: bytes, reason: str) -> Content:
+    """The content after reading it crashed or was stopped: headers and plain text only, cheap and safe."""
+    head = raw[:_MAX_DEGRADED]
+    block = head[: _end_of_header(head)]
+    envelope = read_envelope(block)
+    findings = Findings(envelope.findings)
+    findings["content_degraded"] += 1
+    findings[f"degraded_{re.sub('[^a-z_]', '', reason.lower())[:20]}"] += 1
+    text = ""
+    findings = Findings(dict(findings))
+    message = Message(block, "", (), (), (), (), dict(findings))
+    return Content(envelope, text, preview_of(text), (), "", dict(findings), packed(message))
+
+
+def _end_of_header(head: bytes) -> int:
+    match = re.search(rb"\r?\n\r?\n", head)
+    return match.end() if match else len(head)
+
+
+def _cleaned(message: Message, source: bytes) -> Content:
+    envelope = read_envelope(message.header, message.hint)
+    findings = Findings(message.findings) | Findings(envelope.findings)
+    text, normalised_html = _shown(message, findings)
+    attachments = tuple(
+        replace(
+            attachment,
+            filename=safe_filename(attachment.filename, attachment.media_type, position, findings),
+            media_type=one_line(attachment.media_type, 100, findings),
+            content_id=one_line(attachment.content_id, 300, findings),
+        )
+        for position, attachment in enumerate(message.attachments, 1)
+    )
+    return Content(
+        envelope=envelope,
+        text=text,
+        preview=preview_of(text),
+        attachments=attachments,
+        normalised_html=normalised_html,
+        findings={name: count for name, count in sorted(findings.items()) if count},
+        source=source,
+    )
+
+
+def _shown(message: Message, findings: Findings) -> tuple[str, str]:
+    """(text, normalised HTML) of the bodies: from the HTML form where there is one that shows something."""
+    bodies = [message.bodies[index] for index in message.html_body or message.text_body]
+    plain_bodies = [message.bodies[index] for index in message.text_body]
+    if not any(body.media_type == "text/html" for body in bodies):
+        return _joined_plain(bodies, message.hint, findings), ""
+    text = PlainText()
+    pieces: list[str] = []
+    for body in bodies:
+        decoded = _decoded(body, message.hint)
+        if body.media_type == "text/html":
+            text.paragraph()
+            pieces.append(read_html(decoded, text, findings))
+        else:
+            written = _plain(body, decoded, findings)
+            text.preformatted(1)
+            text.write(written)
+            text.preformatted(-1)
+            pieces.append(f"<pre>{html.escape(written[:MAX_TEXT], quote=False)}</pre>")
+    seen = text.text()
+    plain_only = [body for body in plain_bodies if body.media_type == "text/plain" and body not in bodies]
+    if plain_only:
+        unseen = Findings()
+        plain = _joined_plain(plain_only, message.hint, unseen)
+        if not seen.strip():
+            findings.update(unseen)
+            return plain, ""
+        if _differ(plain, seen):
+            findings["alternative_mismatch"] += 1
+    return seen, "".join(pieces)
+
+
+def _joined_plain(bodies: list[Body], hint: str, findings: Findings) -> str:
+    texts = (_plain(body, _decoded(body, hint), findings).strip("\n") for body in bodies)
+    text = "\n\n".join(text for text in texts if text.strip())
+    if len(text) > MAX_TEXT:
+        findings["truncated_text"] += 1
+    return text[:MAX_TEXT]
+
+
+def _decoded(body: Body, hint: str) -> str:
+    text = decode(body.data, body.charset, hint)
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _plain(body: Body, decoded: str, findings: Findings) -> str:
+    text = visible(decoded, findings)
+    return _unflowed(text, delete_space=body.flowed == "delsp") if body.flowed else text
+
+
+def _unflowed(text: str, *, delete_space: bool) -> str:
+    """Lines of format=flowed text (RFC 3676) joined to the paragraphs they were broken from."""
+    lines: list[str] = []
+    depth_before, is_open = 0, False
+    for line in text.split("\n"):
+        content = line.lstrip(">")
+        depth = len(line) - len(content)
+        content = content.removeprefix(" ") if depth or content.startswith(" ") else content
+        is_soft = content.endswith(" ") and content != "-- "
+        content = content[:-1] if is_soft and delete_space else content
+        if is_open and depth == depth_before and content != "-- ":
+            lines[-1] += content
+        else:
+            lines.append(f"{'>' * depth} {content}" if depth else content)
+        depth_before, is_open = depth, is_soft
+    return "\n".join(lines)
+
+
+def _differ(plain: str, seen: str) -> bool:
+    """The plain form says something else than the HTML form; a stub that points to the HTML does not."""
+    if len(plain) <= _MAX_STUB and _STUB.search(plain):
+        return False
+    ours = set(_WORD.findall(plain[:_MAX_COMPARED].lower()))
+    theirs = set(_WORD.findall(seen[:_MAX_COMPARED].lower()))
+    if not ours or not theirs:
+        return bool(ours)
+    return len(ours & theirs) / min(len(ours), len(theirs)) < _SHARED_WORDS

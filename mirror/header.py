@@ -1,0 +1,134 @@
+"""The header block of a message or part: where it ends, its fields, and what is left of a damaged one.
+
+One junk line (an unfolded continuation, a mailbox separator, a line with a NUL) makes a strict reader end the block
+there and lose From and Subject. Here a line that is no field is dropped when a well-known field still follows before
+the blank line; otherwise the body starts at it.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mirror.charset import guess
+
+MAX_BLOCK = 1_000_000
+MAX_FIELDS = 5_000
+_LINE = re.compile(rb"[^\n]*\n?")
+_FIELD = re.compile(rb"([!-9;-~]+)[ \t]*:")
+_NAME_ALONE = re.compile(rb"[A-Za-z][A-Za-z-]*[ \t]*\r*\n?")
+_KNOWN = re.compile(
+    rb"(?i)(?:from|to|cc|bcc|subject|date|received|message-id|mime-version|content-[a-z-]+|x-[!-9;-~]+|return-path|"
+    rb"delivered-to|reply-to|sender|dkim-signature|arc-[a-z-]+|references|in-reply-to|list-[a-z-]+|user-agent|"
+    rb"authentication-results|precedence|importance|organization)[ \t]*:"
+)
+_BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
+_FOLD = re.compile(r"[\r\n]+[ \t]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field as received: its value still folded, encoded and possibly 8-bit."""
+
+    name: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Fields in received order; where the body starts; junk lines dropped; whether the block was over the limits."""
+
+    fields: Sequence[Field]
+    end: int
+    junk: int = 0
+    truncated: bool = False
+
+    def first(self, name: str) -> bytes:
+        """The value of the first field of this name (lower case), b"" for none."""
+        return next((field.value for field in self.fields if field.name.lower() == name), b"")
+
+    def every(self, name: str) -> list[bytes]:
+        """The values of all fields of this name (lower case)."""
+        return [field.value for field in self.fields if field.name.lower() == name]
+
+
+def read_block(data: bytes, start: int, stop: int) -> Block:
+    """The header block at `start`, its body ending at `stop`."""
+    start = _after_mailbox_separator(data, start, stop)
+    limit = min(stop, start + MAX_BLOCK)
+    lines: list[tuple[int, int]] = []
+    position, end = start, -1
+    last_known = -1
+    while position < limit:
+        line_end = data.find(b"\n", position, limit) + 1 or limit
+        first = data[position]
+        if first in b" \t\r\n" and not data[position:line_end].strip() and _is_blank(data, position, line_end, limit):
+            end = line_end
+            break
+        if first not in b" \t" and _KNOWN.match(data, position, line_end):
+            last_known = len(lines)
+        lines.append((position, line_end))
+        position = line_end
+    truncated = end < 0 and limit < stop
+    if end < 0:
+        blank = _BLANK_LINE.search(data, position - 1, stop) if truncated else None
+        end = blank.end() if blank else stop
+    return _fields(data, lines, last_known, end, truncated)
+
+
+def _after_mailbox_separator(data: bytes, start: int, stop: int) -> int:
+    if data.startswith(b"\xef\xbb\xbf", start):
+        start += 3
+    if data.startswith((b"From ", b">From "), start):
+        start = data.find(b"\n", start, stop) + 1 or stop
+    return start
+
+
+def _is_blank(data: bytes, position: int, line_end: int, limit: int) -> bool:
+    if data[position] not in b" \t":
+        return True
+    # A line of blanks ends the block, unless what follows it can only be more of the block.
+    return data[line_end : line_end + 1] not in (b" ", b"\t") and not _KNOWN.match(data, line_end, limit)
+
+
+def _fields(data: bytes, lines: list[tuple[int, int]], last_known: int, end: int, truncated: bool) -> Block:
+    fields: list[Field] = []
+    junk = 0
+    name, value_start = "", -1
+    previous_end = 0
+
+    def finish() -> None:
+        if value_start >= 0:
+            fields.append(Field(name, data[value_start:previous_end].strip(b" \t\r\n")))
+
+    for index, (position, line_end) in enumerate(lines):
+        if data[position] in b" \t":
+            junk += value_start < 0
+            if value_start >= 0:
+                previous_end = line_end
+            continue
+        match = _FIELD.match(data, position, line_end)
+        if (
+            match is None
+            and _NAME_ALONE.fullmatch(data, position, line_end)
+            and data[line_end : line_end + 9].lstrip(b" \t").startswith(b":")
+        ):
+            match = re.compile(rb"([A-Za-z-]+)[ \t\r\n]+:").match(data, position)
+        if match is None and index > last_known:
+            finish()
+            return Block(fields, position, junk, truncated)
+        finish()
+        if len(fields) >= MAX_FIELDS:
+            return Block(fields, end, junk, truncated=True)
+        if match is None:
+            junk += 1
+            value_start = -1
+        else:
+            name, value_start, previous_end = match[1].decode("ascii"), match.end(), line_end
+    finish()
+    return Block(fields, end, junk, truncated)
+
+
+def unfolded(value: bytes, hint: str = "") -> str:
+    """A field's value as text on one line; raw 8-bit bytes are guessed at, encoded words stay as they are."""
+    text = value.decode("ascii") if value.isascii() and b"\x1b" not in value else guess(value, hint)
+    return _FOLD.sub(" ", text) if "\n" in text or "\r" in text else text

@@ -1,0 +1,321 @@
+"""Raw HTML of a mail to what a person sees of it: plain text, and a small well-formed HTML for the sanitizer.
+
+One linear walk over libxml2's tree. Mail HTML never goes to an HTML5 tree builder as it is: small inputs keep those
+busy for minutes. Active and hidden elements are left out with all they hold, and counted.
+"""
+
+import html
+import re
+from dataclasses import dataclass, replace
+
+import lxml.etree
+import lxml.html
+
+from mirror.css import TINY, Look, color_of, look_of
+from mirror.invisible import Findings, one_line, visible
+from mirror.markup import BLOCKS, TAGS, Markup
+from mirror.plain import PlainText
+from mirror.stylesheet import Rule, StyleSheet, fits
+
+MAX_INPUT = 4_000_000
+MAX_NODES = 60_000
+_MAX_TAGS_PARSED = 250_000
+_MAX_URL = 2_000
+_MAX_ANCESTORS = 50
+_DROPPED = frozenset(
+    ["applet", "area", "audio", "base", "canvas", "datalist", "embed", "frame", "frameset", "iframe", "input", "link", "map", "math", "meta", "noembed", "noframes", "noscript", "object", "option", "param", "script", "select", "source", "style", "svg", "template", "textarea", "title", "video", "xml", "xmp"]
+)
+_DROPPED_PREFIXES = ("v:", "w:", "m:")
+_BREAKS_LINE = BLOCKS | frozenset(
+    ["address", "article", "aside", "body", "center", "details", "dialog", "fieldset", "figcaption", "figure", "footer", "form", "header", "html", "legend", "main", "menu", "nav", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "caption"]
+)
+_PARAGRAPHS = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl", "pre"])
+_RENAMED = {
+    "strike": "s",
+    "del": "s",
+    "ins": "u",
+    "tt": "code",
+    "samp": "code",
+    "kbd": "code",
+    "big": "",
+    "center": "div",
+}
+ALLOWED_URL = re.compile(r"(?i)(?:https?://|mailto:|tel:)")
+_URL_NOISE = re.compile(r"[\s<>\"'`\\\x00-\x20]+")
+_LOW_CONTRAST = 30
+_MAX_QUOTED_ALT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What an element passes on to its children."""
+
+    font: float = 16.0
+    invisible: bool = False
+    color: tuple[int, int, int] | bool = (0, 0, 0)
+    background: tuple[int, int, int] | bool = (255, 255, 255)
+    see_through: bool = False
+
+    @property
+    def is_hidden(self) -> bool:
+        return self.invisible or self.font <= TINY
+
+    @property
+    def is_low_contrast(self) -> bool:
+        if self.see_through:
+            return True
+        if isinstance(self.color, bool) or isinstance(self.background, bool):
+            return False
+        return sum(abs(a - b) for a, b in zip(self.color, self.background, strict=True)) <= _LOW_CONTRAST
+
+    def under(self, look: Look) -> "_State":
+        font = self.font
+        if look.font is not None:
+            unit, number = look.font
+            font = number * self.font if unit == "em" else number
+        return _State(
+            font=font,
+            invisible=self.invisible if look.invisible is None else look.invisible,
+            color=self.color if look.color is None else look.color,
+            background=self.background if look.background is None else look.background,
+            see_through=self.see_through if look.color is None else look.see_through,
+        )
+
+
+def read_html(markup: str, text: PlainText, findings: Findings) -> str:
+    """Write what is shown of the markup to `text`; returns it as small well-formed HTML."""
+    markup = _bounded(markup, findings)
+    if not markup.strip():
+        return ""
+    parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
+    try:
+        root = lxml.html.document_fromstring(markup.encode("utf-8", "replace"), parser=parser)
+    except (lxml.etree.ParserError, lxml.etree.XMLSyntaxError):
+        return ""
+    walk = _Walk(_sheet(root), text, findings)
+    walk.through(root)
+    return walk.finish()
+
+
+def _bounded(markup: str, findings: Findings) -> str:
+    markup = markup.replace("\0", "")
+    if len(markup) > MAX_INPUT:
+        markup = markup[:MAX_INPUT]
+        findings["truncated_input"] += 1
+    if markup.count("<") > _MAX_TAGS_PARSED:
+        markup = "<".join(markup.split("<", _MAX_TAGS_PARSED)[:-1])
+        findings["truncated_input"] += 1
+    return markup
+
+
+def _sheet(root: lxml.html.HtmlElement) -> StyleSheet:
+    return StyleSheet("\n".join(style.text or "" for style in root.iter("style")))
+
+
+class _Walk:
+    """The walk over one document, with what it has found."""
+
+    def __init__(self, sheet: StyleSheet, text: PlainText, findings: Findings) -> None:
+        self.sheet = sheet
+        self.text = text
+        self.findings = findings
+        self.markup = Markup()
+        self.state = _State()
+        self.alternatives: list[str] = []
+        self.hidden_depth = 0
+        self.dropped_depth = 0
+        self.lists: list[int] = []
+        self.links: list[tuple[tuple[int, int], str]] = []
+
+    def through(self, root: lxml.html.HtmlElement) -> None:
+        """Visit every element under the root, at most MAX_NODES."""
+        stack: list[tuple[_State, bool, bool, bool]] = []
+        nodes = 0
+        for event, element in lxml.etree.iterwalk(root, events=("start", "end")):
+            if event == "start":
+                nodes += 1
+                if nodes > MAX_NODES:
+                    self.findings["truncated_nodes"] += 1
+                    return
+                before = self.state
+                is_dropped, is_hidden = self._start(element)
+                is_open = not (self.dropped_depth or self.hidden_depth) and self._open(element)
+                stack.append((before, is_dropped, is_hidden, is_open))
+                if element.text:
+                    self._write(element.text)
+            else:
+                before, is_dropped, is_hidden, is_open = stack.pop()
+                if not (self.dropped_depth or self.hidden_depth):
+                    self._end(element.tag)
+                if is_open:
+                    self.markup.close()
+                self.dropped_depth -= is_dropped
+                self.hidden_depth -= is_hidden
+                self.state = before
+                if element.tail:
+                    self._write(element.tail)
+
+    def finish(self) -> str:
+        """The small HTML; pictures speak by their alternative text when nothing else does."""
+        if self.markup.truncated:
+            self.findings["truncated_html"] += 1
+        if self.text.is_full:
+            self.findings["truncated_text"] += 1
+        return self.markup.html()
+
+    def _start(self, element: lxml.html.HtmlElement) -> tuple[bool, bool]:
+        tag = element.tag
+        if self.dropped_depth or tag in _DROPPED or tag.startswith(_DROPPED_PREFIXES):
+            self.dropped_depth += 1
+            return True, False
+        attributes = element.attrib
+        if not attributes and not self.sheet:
+            return False, False
+        style = attributes.get("style", "")
+        if self.sheet:
+            style = self._with_rules(element, style)
+        look = look_of(style) if style else Look()
+        if attributes:
+            look = _with_old_attributes(look, element)
+        self.state = self.state.under(look)
+        is_hidden = look.hides or "hidden" in attributes or (tag == "dialog" and "open" not in attributes)
+        self.hidden_depth += is_hidden
+        return False, is_hidden
+
+    def _with_rules(self, element: lxml.html.HtmlElement, style: str) -> str:
+        classes = element.get("class", "")[:500].lower().split()
+        rules = self.sheet.candidates(element.tag, classes, element.get("id", "").lower())
+        declarations = [rule.declarations for rule in rules if not rule.ancestors or _has_ancestors(element, rule)]
+        return ";".join([*declarations, style]) if declarations else style
+
+    def _open(self, element: lxml.html.HtmlElement) -> bool:
+        tag = element.tag
+        text = self.text
+        if tag == "br":
+            text.line() if not self.state.is_hidden else None
+        elif tag in _PARAGRAPHS:
+            text.paragraph()
+        elif tag in _BREAKS_LINE:
+            text.line()
+        attributes = ""
+        if tag in ("td", "th"):
+            text.cell()
+            attributes = _spans(element)
+        elif tag == "a":
+            url = allowed_url(element.get("href", ""), self.findings)
+            self.links.append((text.mark(), url))
+            attributes = f' href="{html.escape(url)}"' if url else ""
+        elif tag == "img":
+            return self._image(element)
+        elif tag == "blockquote":
+            text.quote(1)
+        elif tag == "pre":
+            text.preformatted(1)
+        elif tag in ("ul", "ol"):
+            self.lists.append(0 if tag == "ol" else -1)
+        elif tag == "li":
+            self._item()
+        elif tag == "hr" and not self.state.is_hidden:
+            text.write("----")
+            text.line()
+        tag = _RENAMED.get(tag, tag)
+        return tag in TAGS and not (tag == "a" and not attributes) and self.markup.open(tag, attributes)
+
+    def _end(self, tag: str) -> None:
+        text = self.text
+        if tag == "a" and self.links:
+            mark, url = self.links.pop()
+            if url and not self.state.is_hidden:
+                shown = text.since(mark)
+                if shown.rstrip("/") not in (url.rstrip("/"), url.removeprefix("mailto:"), url.removeprefix("tel:")):
+                    text.write(f" <{url}>" if shown else f"<{url}>")
+        elif tag == "blockquote":
+            text.quote(-1)
+        elif tag == "pre":
+            text.preformatted(-1)
+        elif tag in ("ul", "ol") and self.lists:
+            self.lists.pop()
+        if tag in _PARAGRAPHS:
+            text.paragraph()
+        elif tag in _BREAKS_LINE:
+            text.line()
+
+    def _item(self) -> None:
+        if self.state.is_hidden:
+            return
+        indent = "  " * min(8, max(0, len(self.lists) - 1))
+        if self.lists and self.lists[-1] >= 0:
+            self.lists[-1] += 1
+            self.text.write(f"{indent}{self.lists[-1]}. ")
+        else:
+            self.text.write(f"{indent}- ")
+
+    def _image(self, element: lxml.html.HtmlElement) -> bool:
+        source = element.get("src", "").strip()
+        attributes = ""
+        if source.lower().startswith("cid:"):
+            attributes = f' src="{html.escape(one_line(source, _MAX_QUOTED_ALT, self.findings))}"'
+        elif source:
+            self.findings["remote_images"] += 1
+        if not self.state.is_hidden and not _is_dot(element):
+            alternative = one_line(element.get("alt", "")[:_MAX_QUOTED_ALT], _MAX_QUOTED_ALT, self.findings)
+            if alternative:
+                attributes += f' alt="{html.escape(alternative)}"'
+                self.alternatives.append(alternative)
+        return bool(attributes) and self.markup.open("img", attributes)
+
+    def _write(self, text: str) -> None:
+        if self.dropped_depth:
+            return
+        if self.hidden_depth or self.state.is_hidden:
+            self.findings["hidden_chars"] += len(text.strip())
+            return
+        text = visible(text, self.findings)
+        if self.state.is_low_contrast:
+            self.findings["low_contrast_chars"] += len(text.strip())
+        self.text.write(text)
+        self.markup.write(text)
+
+
+def _has_ancestors(element: lxml.html.HtmlElement, rule: Rule) -> bool:
+    wanted = list(rule.ancestors)
+    for index, ancestor in enumerate(element.iterancestors()):
+        if index >= _MAX_ANCESTORS or not wanted:
+            break
+        classes = ancestor.get("class", "")[:500].lower().split()
+        if fits(wanted[-1], ancestor.tag, classes, ancestor.get("id", "").lower()):
+            wanted.pop()
+    return not wanted
+
+
+def _with_old_attributes(look: Look, element: lxml.html.HtmlElement) -> Look:
+    color = element.get("color") or (element.get("text") if element.tag == "body" else None)
+    if color and look.color is None:
+        look = replace(look, color=color_of(color))
+    if look.background is None:
+        if background := element.get("bgcolor"):
+            look = replace(look, background=color_of(background))
+        elif element.get("background"):
+            look = replace(look, background=False)
+    return look
+
+
+def _is_dot(element: lxml.html.HtmlElement) -> bool:
+    return any(element.get(side, "").strip().rstrip("px") in ("0", "1", "2") for side in ("width", "height"))
+
+
+def _spans(element: lxml.html.HtmlElement) -> str:
+    attributes = ""
+    for name in ("colspan", "rowspan"):
+        value = element.get(name, "")
+        if value.isascii() and value.isdigit() and len(value) < 4:
+            attributes += f' {name}="{value}"'
+    return attributes
+
+
+def allowed_url(url: str, findings: Findings) -> str:
+    """The URL when a link may carry it (http, https, mailto, tel), else ""."""
+    url = url[: _MAX_URL * 2].strip()
+    if not ALLOWED_URL.match(url):
+        return ""
+    return _URL_NOISE.sub("", visible(url, findings))[:_MAX_URL]

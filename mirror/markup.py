@@ -1,0 +1,125 @@
+"""The small well-formed HTML that the sanitizer gets: bounded in depth, formatting, escapes and length.
+
+Its nesting is what an HTML5 tree builder expects, so that building the tree again is linear and changes nothing.
+"""
+
+import html
+
+MAX_HTML = 400_000
+MAX_DEPTH = 200
+_MAX_FORMATTING = 12
+_MAX_ESCAPES = 20_000
+# What open formatting elements cost a tree builder at each block inside them.
+_FORMATTING_BUDGET = 40_000
+
+FORMATTING = frozenset(["a", "b", "code", "em", "i", "s", "small", "strong", "u"])
+VOID = frozenset(["br", "hr", "img"])
+BLOCKS = frozenset(["blockquote", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "table", "ul"])
+_NEEDS_PARENT = {
+    "li": ("ul", "ol"),
+    "dd": ("dl",),
+    "dt": ("dl",),
+    "tr": ("table", "thead", "tbody", "tfoot"),
+    "td": ("tr",),
+    "th": ("tr",),
+    "thead": ("table",),
+    "tbody": ("table",),
+    "tfoot": ("table",),
+    "caption": ("table",),
+}
+TAGS = FORMATTING | VOID | BLOCKS | _NEEDS_PARENT.keys() | frozenset(["abbr", "q", "sub", "sup"])
+_HEADINGS = frozenset(["h1", "h2", "h3", "h4", "h5", "h6"])
+_STRUCTURE = frozenset(["table", "thead", "tbody", "tfoot", "tr"])
+
+
+class Markup:
+    """HTML that grows by elements and text; what would go over a limit is left out and said by `truncated`."""
+
+    def __init__(self) -> None:
+        self.truncated = False
+        self._pieces: list[str] = []
+        self._length = 0
+        self._open: list[tuple[str, int]] = []
+        self._formatting = 0
+        self._budget = _FORMATTING_BUDGET
+        self._escapes = 0
+        self._links = 0
+
+    @property
+    def depth(self) -> int:
+        """How many elements are open."""
+        return len(self._open)
+
+    def open(self, tag: str, attributes: str = "") -> bool:
+        """Start an element; False when it was left out (then there is nothing to close)."""
+        if self._length >= MAX_HTML:
+            self.truncated = True
+            return False
+        parent = self._open[-1][0] if self._open else ""
+        needed = _NEEDS_PARENT.get(tag)
+        if needed and parent not in needed:
+            if tag not in ("li", "dd", "dt"):
+                return False
+            tag = "div"
+        if tag in FORMATTING:
+            if self._formatting >= _MAX_FORMATTING or self._budget <= 0 or (tag == "a" and self._links):
+                return False
+        elif tag in BLOCKS:
+            self._budget -= self._formatting
+            self._relax_paragraph()
+            if tag in _HEADINGS and parent in _HEADINGS:
+                tag = "div"
+        if len(self._open) >= MAX_DEPTH:
+            return False
+        self._append(f"<{tag}{attributes}>")
+        if tag in VOID:
+            return False
+        self._formatting += tag in FORMATTING
+        self._links += tag == "a"
+        self._open.append((tag, len(self._pieces) - 1))
+        return True
+
+    def close(self) -> None:
+        """End the element opened last."""
+        tag, _ = self._open.pop()
+        self._formatting -= tag in FORMATTING
+        self._links -= tag == "a"
+        self._append(f"</{tag}>")
+
+    def write(self, text: str) -> None:
+        """Add text."""
+        if self._open and self._open[-1][0] in _STRUCTURE and not text.strip():
+            return
+        if self._length >= MAX_HTML:
+            self.truncated = self.truncated or bool(text.strip())
+            return
+        text = text[: MAX_HTML - self._length]
+        special = text.count("&") + text.count("<") + text.count(">")
+        if special:
+            if self._escapes + special > _MAX_ESCAPES:
+                text = text.translate({0x26: " ", 0x3C: " ", 0x3E: " "})
+                self.truncated = True
+            self._escapes += special
+            text = html.escape(text, quote=False)
+        self._append(text)
+
+    def html(self) -> str:
+        """All of it, every element closed."""
+        while self._open:
+            self.close()
+        return "".join(self._pieces)
+
+    def _append(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self._length += len(piece)
+
+    def _relax_paragraph(self) -> None:
+        # HTML5 ends an open <p> at any block: a paragraph that holds one becomes a <div>.
+        for index in range(len(self._open) - 1, -1, -1):
+            tag, piece = self._open[index]
+            if tag in ("td", "th", "caption", "div"):
+                return
+            if tag == "p":
+                self._pieces[piece] = "<div>"
+                self._open[index] = ("div", piece)
+                return

@@ -1,0 +1,65 @@
+"""A parsing child: reads jobs from its standard input, writes results to its standard output, and fears nothing.
+
+Everything that looks inside a mail runs here: a crash, a hang or a memory bomb costs this process and nothing else. It
+ends when its input closes, so that no child outlives its parent, and an alarm ends it even inside a C library.
+
+Frames on both pipes: 4 bytes of length, big-endian, then a pickle. A job is (operation, [payload, ...]); one frame
+answers each payload, in order. The parent reads answers with a restricted unpickler (mirror.parsing).
+"""
+
+import pickle
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from mirror.content import clean_html, degraded, read_content, read_envelope
+
+HEADER = struct.Struct(">I")
+
+_OPERATIONS: dict[str, Callable[..., object]] = {
+    "envelope": read_envelope,
+    "content": read_content,
+    "html": clean_html,
+    "degraded": lambda raw: degraded(raw, "parsing this message failed before"),
+}
+
+
+def read_frame(stream: BinaryIO) -> bytes | None:
+    """The next frame's bytes; None when the other side closed the pipe."""
+    header = stream.read(HEADER.size)
+    if len(header) < HEADER.size:
+        return None
+    size = HEADER.unpack(header)[0]
+    frame = stream.read(size)
+    return frame if len(frame) == size else None
+
+
+def write_frame(stream: BinaryIO, frame: bytes) -> None:
+    """Send one frame."""
+    stream.write(HEADER.pack(len(frame)) + frame)
+    stream.flush()
+
+
+def main() -> None:
+    """Serve jobs until the input closes. Arguments: seconds per payload, bytes of address space (0: no limit)."""
+    deadline, memory = int(sys.argv[1]), int(sys.argv[2])
+    if memory:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # nothing but frames may reach the pipe
+    while (frame := read_frame(source)) is not None:
+        job: tuple[str, list[Any]] = pickle.loads(frame)  # noqa: S301 - written by the parent itself
+        operation = _OPERATIONS[job[0]]
+        for payload in job[1]:
+            signal.alarm(deadline)  # the default action ends the process, in the middle of C code too
+            result = operation(payload)
+            signal.alarm(0)
+            write_frame(sink, pickle.dumps(result, protocol=5))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""Mail parsed in warm, spawned, killable children: the parent never looks inside a mail.
+
+A child that crashes, hangs beyond the deadline or exceeds its memory is replaced; the payload it died on is answered
+with a Crash, and the rest of the batch goes on in a fresh child. Children are recycled after many payloads.
+"""
+
+import io
+import pickle
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mirror.content import Content, Envelope
+from mirror.parse_child import HEADER, write_frame
+
+DEADLINE = 10.0
+MEMORY = 1 << 30
+_RECYCLE_AFTER = 5_000
+_FRAME_BYTES = 4 << 20
+_LARGEST_ANSWER = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A payload that cost its child: why, in plain words."""
+
+    reason: str
+
+
+class _Restricted(pickle.Unpickler):
+    # A child that hostile mail has taken over must not be able to run code here: only our own value types are built.
+    _ALLOWED = frozenset(
+        {
+            ("mirror.content", "Content"), ("mirror.content", "Envelope"), ("mirror.message", "Address"),
+            ("mirror.message", "Attachment"), ("datetime", "datetime"), ("datetime", "timezone"),
+            ("datetime", "timedelta"), ("copyreg", "_reconstructor"), ("builtins", "object"),
+            ("dataclasses", "_dataclass_setstate"),
+        }
+    )  # fmt: skip
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        if (module_name, global_name) not in self._ALLOWED:
+            raise pickle.UnpicklingError(f"a parsing child answered with {module_name}.{global_name}")
+        return super().find_class(module_name, global_name)
+
+
+class _Died(Exception):
+    """The child is gone, or was killed because it took too long."""
+
+
+class _Child:
+    def __init__(self, deadline: float, memory: int) -> None:
+        self._deadline = deadline
+        self.served = 0
+        self._process = subprocess.Popen(  # noqa: S603 - this program's own module
+            [sys.executable, "-m", "mirror.parse_child", str(int(deadline) + 5), str(memory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,
+        )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, operation: str, payloads: Sequence[Any]) -> None:
+        try:
+            write_frame(cast(Any, _Whole(self._process.stdin)), pickle.dumps((operation, list(payloads)), protocol=5))
+        except OSError as exc:
+            raise _Died from exc
+
+    def receive(self) -> Any:
+        """The answer to the next payload."""
+        end = time.monotonic() + self._deadline
+        size = HEADER.unpack(self._read(HEADER.size, end))[0]
+        if size > _LARGEST_ANSWER:
+            raise _Died
+        self.served += 1
+        return _Restricted(io.BytesIO(self._read(size, end))).load()
+
+    def _read(self, size: int, end: float) -> bytes:
+        pipe = cast(io.FileIO, self._process.stdout)
+        data = bytearray()
+        while len(data) < size:
+            ready, _, _ = select.select([pipe], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                raise _Died
+            piece = pipe.read(min(size - len(data), 1 << 20))
+            if not piece:
+                raise _Died
+            data += piece
+        return bytes(data)
+
+    def why_it_died(self) -> str:
+        try:
+            code = self._process.wait(timeout=0.2)
+        except subprocess.TimeoutExpired:
+            return f"parsing took longer than {self._deadline:.0f} s"
+        return f"the parser ended with {'signal' if code < 0 else 'exit code'} {abs(code)}"
+
+    def close(self, *, kill: bool = False) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        if kill:
+            self._process.kill()
+        try:
+            self._process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class _Whole:
+    # A raw pipe takes as much as fits; this writes all of it.
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[self._raw.write(view) or 0 :]
+
+    def flush(self) -> None:
+        pass
+
+
+class Parsers:
+    """Up to so many parsing children; one is kept warm, the others run under a backlog. Safe for several threads."""
+
+    def __init__(self, size: int = 2, *, deadline: float = DEADLINE, memory: int = MEMORY) -> None:
+        self._size = size
+        self._deadline = deadline
+        self._memory = memory
+        self._idle: list[_Child] = []
+        self._slots = threading.Semaphore(size)
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix="parsers")
+        self._closed = False
+
+    def __enter__(self) -> "Parsers":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every child."""
+        self._threads.shutdown(wait=True)
+        with self._lock:
+            self._closed = True
+            children, self._idle = self._idle, []
+        for child in children:
+            child.close()
+
+    def rest(self) -> None:
+        """The backlog is done: keep one warm child and end the others."""
+        with self._lock:
+            extra, self._idle = self._idle[1:], self._idle[:1]
+        for child in extra:
+            child.close()
+
+    def envelopes(self, blocks: Sequence[bytes]) -> list[Envelope | Crash]:
+        """Each header block read, in order."""
+        return self._spread("envelope", blocks)
+
+    def contents(self, raws: Sequence[bytes]) -> list[Content | Crash]:
+        """Each raw message read, in order."""
+        return self._spread("content", raws)
+
+    def degraded(self, raw: bytes) -> Content | Crash:
+        """What can be read of a message the parser crashed on: headers and tag-stripped text."""
+        return cast("list[Content | Crash]", self._batch("degraded", [raw]))[0]
+
+    def html(self, normalised: Sequence[str]) -> list[str | Crash]:
+        """Each normalised HTML sanitized, in order."""
+        return self._spread("html", normalised)
+
+    def _spread(self, operation: str, payloads: Sequence[Any]) -> list[Any]:
+        shares = list(_shares(payloads, self._size))
+        if len(shares) <= 1:
+            return self._batch(operation, payloads)
+        answers = self._threads.map(lambda share: self._batch(operation, share), shares)
+        return [answer for share in answers for answer in share]
+
+    def _batch(self, operation: str, payloads: Sequence[Any]) -> list[Any]:
+        answers: list[Any] = []
+        with self._slots:
+            child = self._take()
+            try:
+                while len(answers) < len(payloads):
+                    rest = payloads[len(answers) :]
+                    try:
+                        child.send(operation, rest)
+                        for _ in rest:
+                            answers.append(child.receive())
+                    except (_Died, pickle.UnpicklingError, AttributeError, EOFError, TypeError, ValueError) as exc:
+                        reason = child.why_it_died() if isinstance(exc, _Died) else "the parser's answer was not usable"
+                        child.close(kill=True)
+                        answers.append(Crash(reason))
+                        child = _Child(self._deadline, self._memory)
+            except BaseException:
+                child.close(kill=True)
+                raise
+            self._give_back(child)
+        return answers
+
+    def _take(self) -> _Child:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return _Child(self._deadline, self._memory)
+
+    def _give_back(self, child: _Child) -> None:
+        with self._lock:
+            if not self._closed and child.served < _RECYCLE_AFTER:
+                self._idle.append(child)
+                return
+        child.close()
+
+
+def _shares(payloads: Sequence[Any], size: int) -> "list[Sequence[Any]]":
+    """Payloads cut into runs of about equal bytes, at least one for each child, none much over the frame limit."""
+    weights = [len(payload) for payload in payloads]
+    target = min(max(sum(weights) // max(size, 1) + 1, 1), _FRAME_BYTES)
+    shares: list[Sequence[Any]] = []
+    start, weight = 0, 0
+    for position, own in enumerate(weights):
+        weight += own
+        if weight >= target:
+            shares.append(payloads[start : position + 1])
+            start, weight = position + 1, 0
+    if start < len(payloads):
+        shares.append(payloads[start:])
+    return shares

@@ -1,0 +1,91 @@
+"""Plain text as a person would see a page: lines, paragraphs, quotes, cells, list items. Not Markdown."""
+
+import re
+
+MAX_TEXT = 400_000
+_MAX_QUOTES = 20
+_BLANKS = re.compile(r"[ \t\r\n\f]+")
+_CELLS = re.compile(r"[ \u00a0]*\t[\t \u00a0]*")
+
+
+class PlainText:
+    """Text that grows by what is shown, at most MAX_TEXT characters of it."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._lines: list[str] = []
+        self._line: list[str] = []
+        self._quotes = 0
+        self._gap = False
+        self._preformatted = 0
+
+    @property
+    def is_full(self) -> bool:
+        """The limit is reached; nothing more is taken."""
+        return self.length >= MAX_TEXT
+
+    def write(self, text: str) -> None:
+        """Add visible text; blanks run together outside preformatted text."""
+        text = text[: MAX_TEXT - self.length]
+        if self._preformatted:
+            first, *others = text.split("\n")
+            self._line.append(first)
+            for line in others:
+                self._end_line(keep_empty=True)
+                self._line.append(line)
+        else:
+            self._line.append(_BLANKS.sub(" ", text))
+        self.length += len(text)
+
+    def line(self) -> None:
+        """The next text starts on a new line."""
+        if self._line:
+            self._end_line()
+
+    def paragraph(self) -> None:
+        """The next text starts after an empty line."""
+        self.line()
+        self._gap = True
+
+    def cell(self) -> None:
+        """The next text is another cell of the same row."""
+        self._line.append("\t")
+
+    def quote(self, levels: int) -> None:
+        """The next text is quoted that many levels more (or less)."""
+        self.paragraph()
+        self._quotes = max(0, self._quotes + levels)
+
+    def preformatted(self, levels: int) -> None:
+        """Line breaks and blanks of the next text count (or no longer count)."""
+        self.line()
+        self._preformatted = max(0, self._preformatted + levels)
+
+    def mark(self) -> tuple[int, int]:
+        """A place to read from with `since`."""
+        return len(self._lines), len(self._line)
+
+    def since(self, mark: tuple[int, int]) -> str:
+        """What was written since the mark, on one line."""
+        lines, pieces = mark
+        if lines == len(self._lines):
+            return " ".join("".join(self._line[pieces:]).split())
+        return " ".join(" ".join([*self._lines[lines : lines + 50], *self._line]).split())
+
+    def text(self) -> str:
+        """All of it, without empty lines at either end or two in a row."""
+        self.line()
+        return re.sub(r"\n(?:>|[ ])*\n(?:(?:> ?)*\n)+", "\n\n", "\n".join(self._lines)).strip("\n")
+
+    def _end_line(self, *, keep_empty: bool = False) -> None:
+        written = "".join(self._line)
+        self._line = []
+        shown = written.rstrip() if self._preformatted else _CELLS.sub(" | ", written.strip(" \t\u00a0"))
+        prefix = "> " * min(self._quotes, _MAX_QUOTES)
+        if shown.strip():
+            if self._gap and self._lines:
+                self._lines.append(prefix.rstrip())
+            self._gap = False
+            self._lines.append(prefix + shown)
+        elif keep_empty:
+            self._gap = True

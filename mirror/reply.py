@@ -1,0 +1,73 @@
+"""What a mail newly says: its text without quoted history and signature. For previews, and as an option of readers."""
+
+import re
+
+MAX_PREVIEW = 200
+_MAX_LINES = 20_000
+_ATTRIBUTION = re.compile(
+    r"(?i)^(?:on\b.{4,200}\bwrote:|am\b.{4,200}\bschrieb\b.{0,100}:|le\b.{4,200}\ba écrit ?:|el\b.{4,200}\bescribió:|"
+    r"il\b.{4,200}\bha scritto:|op\b.{4,200}\bschreef\b.{0,100}:|.{1,200}\b(?:wrote|writes|schrieb|skrev|a écrit) ?:)$"
+)
+_ATTRIBUTION_START = re.compile(r"(?i)^(?:on|am|le|el|il|op)\b.{4,160}$")
+_ORIGINAL = re.compile(
+    r"(?i)^(?:-{2,}\s*(?:original message|original appointment|forwarded message|ursprüngliche nachricht|"
+    r"message d'origine|mensaje original|messaggio originale|weitergeleitete nachricht)\s*-{2,}|"
+    r"begin forwarded message:|_{20,})$"
+)
+_FORWARDED_FIELD = re.compile(r"(?i)^\*?(?:from|von|de|da|van)\*? ?: ?\S")
+_FORWARDED_NEXT = re.compile(
+    r"(?i)^\*?(?:sent|date|to|subject|gesendet|datum|an|betreff|envoyé|enviado|inviato|cc)\*? ?:"
+)
+_SIGNATURE = re.compile(r"^(?:-- ?|—)$")
+_SENT_FROM = re.compile(
+    r"(?i)^(?:sent from my |sent from (?:mail|outlook|yahoo)|von meinem \w+ gesendet|envoyé de mon |get outlook for )"
+)
+_TARGET = re.compile(r" ?<(?:https?|mailto|tel):[^>\s]*>")
+
+
+def reply_text(text: str) -> str:
+    """The text without quoted history, and without the signature below it."""
+    lines = text.split("\n")[:_MAX_LINES]
+    kept: list[str] = []
+    for index, line in enumerate(lines):
+        stripped = line.strip()
+        if _ORIGINAL.match(stripped) or _SIGNATURE.match(line.strip("\r")) or _starts_forwarded_header(lines, index):
+            break
+        if stripped.startswith(">"):
+            continue
+        if _is_attribution(lines, index, stripped):
+            continue
+        if _SENT_FROM.match(stripped):
+            continue
+        kept.append(line.rstrip())
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
+
+
+def preview_of(text: str) -> str:
+    """The first 200 characters of what the mail newly says, on one line; of the whole text when that is nothing."""
+    head = text[: MAX_PREVIEW * 50]
+    for candidate in (reply_text(head), head):
+        shown = " ".join(_TARGET.sub("", candidate).replace(" | ", " ").split())
+        if shown:
+            return shown if len(shown) <= MAX_PREVIEW else shown[: MAX_PREVIEW - 1].rstrip() + "…"
+    return ""
+
+
+def _is_attribution(lines: list[str], index: int, stripped: str) -> bool:
+    """A line (or two, where a mailer broke it) that introduces the quote after it."""
+    if not stripped or len(stripped) > 400:
+        return False
+    below = next((line.strip() for line in lines[index + 1 : index + 4] if line.strip()), "")
+    if _ATTRIBUTION.match(stripped):
+        return below.startswith(">") or below == ""
+    if not _ATTRIBUTION_START.match(stripped) or not _ATTRIBUTION.match(f"{stripped} {below}"[:600]):
+        return False
+    quoted = next((line.strip() for line in lines[index + 2 : index + 6] if line.strip()), "")
+    return quoted.startswith(">")
+
+
+def _starts_forwarded_header(lines: list[str], index: int) -> bool:
+    if not _FORWARDED_FIELD.match(lines[index].strip()):
+        return False
+    following = [line.strip() for line in lines[index + 1 : index + 5]]
+    return sum(_FORWARDED_NEXT.match(line) is not None for line in following) >= 2

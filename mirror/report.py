@@ -1,0 +1,46 @@
+"""What a sync pass did and how far it is, for people and for `--json`."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class FolderReport:
+    """What a pass did in one folder. bytes: octets of mail fetched."""
+
+    name: str
+    messages: int = 0
+    new: int = 0
+    changed: int = 0
+    removed: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+
+@dataclass
+class Report:
+    """What a pass did. searchable_s: seconds from its start until the last text was indexed, 0 when none was."""
+
+    seconds: float = 0.0
+    searchable_s: float = 0.0
+    folders: dict[int, FolderReport] = field(default_factory=dict)
+    dropped: list[str] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every folder was brought to agree."""
+        return not any(folder.error for folder in self.folders.values())
+
+    @property
+    def work(self) -> int:
+        """How many messages were new, changed or removed."""
+        return sum(folder.new + folder.changed + folder.removed for folder in self.folders.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a pass has come: texts stored of those known to be missing when it began filling."""
+
+    folder: str
+    done: int
+    total: int

@@ -1,0 +1,28 @@
+"""bleach, the sanitizer of record: the last word on what HTML of a mail a reader may get."""
+
+from bleach.sanitizer import Cleaner
+
+from mirror.html import ALLOWED_URL
+from mirror.markup import TAGS
+
+
+def clean_html(normalised_html: str) -> str:
+    """The HTML form that readers get: allowed elements, links to http, https, mailto and tel, nothing remote."""
+    if not normalised_html:
+        return ""
+    cleaner = Cleaner(
+        tags=TAGS,
+        attributes=_is_allowed,
+        protocols={"http", "https", "mailto", "tel", "cid"},
+        strip=True,
+        strip_comments=True,
+    )
+    return cleaner.clean(normalised_html)
+
+
+def _is_allowed(tag: str, name: str, value: str) -> bool:
+    if tag == "a":
+        return name == "href" and ALLOWED_URL.match(value) is not None
+    if tag == "img":
+        return name == "alt" or (name == "src" and value.lower().startswith("cid:"))
+    return tag in ("td", "th") and name in ("colspan", "rowspan") and value.isascii() and value.isdigit()

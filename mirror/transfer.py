@@ -1,0 +1,78 @@
+"""Content-Transfer-Encoding undone, with the slips that real mail has. Never raises."""
+
+import binascii
+import re
+
+_NOT_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
+_PADDING = re.compile(rb"=+")
+_MAX_RUNS = 2_000
+_BASE64_LINES = re.compile(rb"[A-Za-z0-9+/=\s]*")
+_SOFT_BREAK_WITH_BLANKS = re.compile(rb"=[ \t]+(?=\r?\n)")
+_COMMENT = re.compile(r"\([^()]*\)")
+_UUENCODE = frozenset({"x-uuencode", "uuencode", "uue", "x-uue"})
+
+
+def encoding_of(value: str) -> str:
+    """The encoding that a Content-Transfer-Encoding header names, lower case; "" for none."""
+    words = re.split(r"[\s;,]+", _COMMENT.sub(" ", value[:200]).strip().strip("\"'"))
+    return words[0].lower().strip("\"'.:")[:40]
+
+
+def decode_part(section: bytes, encoding: str) -> bytes:
+    """The bytes of a part: its transfer encoding undone. An encoding that is unknown leaves it as it is."""
+    if encoding == "base64":
+        return _decode_base64(section)
+    if encoding == "quoted-printable":
+        return binascii.a2b_qp(_SOFT_BREAK_WITH_BLANKS.sub(b"=", section))
+    if encoding in _UUENCODE:
+        return _decode_uuencoded(section)
+    return section
+
+
+def _decode_base64(data: bytes) -> bytes:
+    first = data.find(b"=")
+    if first < 0 or not data[first:].strip(b"= \t\r\n"):
+        return _decode_run(data if first < 0 else data[:first])
+    # Several encoded blocks one after the other, or text that a mailing list added below.
+    runs = _PADDING.split(data, _MAX_RUNS)
+    if len(runs) > _MAX_RUNS:
+        return _decode_run(data)
+    decoded = [_decode_run(runs[0])]
+    for run in runs[1:]:
+        if not _BASE64_LINES.fullmatch(run):
+            break
+        decoded.append(_decode_run(run))
+    return b"".join(decoded)
+
+
+def _decode_run(run: bytes) -> bytes:
+    characters = run.translate(None, _NOT_BASE64)
+    spare = len(characters) % 4
+    if spare == 1:
+        characters = characters[:-1]
+    return binascii.a2b_base64(characters + b"==" if spare > 1 else characters)
+
+
+def _decode_uuencoded(data: bytes) -> bytes:
+    decoded = []
+    begun = False
+    for line in data.splitlines():
+        if not begun:
+            begun = line.startswith(b"begin ")
+        elif line.strip() == b"end":
+            break
+        else:
+            decoded.append(_decode_uuencoded_line(line))
+    return b"".join(decoded) if begun else data
+
+
+def _decode_uuencoded_line(line: bytes) -> bytes:
+    try:
+        return binascii.a2b_uu(line)
+    except binascii.Error:
+        # Some encoders write more characters than the length byte says.
+        length = ((line[0] - 32) & 63) * 4 + 5 if line else 0
+        try:
+            return binascii.a2b_uu(line[: length // 3 + 1])
+        except binascii.Error:
+            return b""

@@ -1,0 +1,1 @@
+"""Mail servers that tests start, and the plain clients that check on them."""
