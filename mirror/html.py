@@ -23,11 +23,71 @@ _MAX_TAGS_PARSED = 250_000
 _MAX_URL = 2_000
 _MAX_ANCESTORS = 50
 _DROPPED = frozenset(
-    ["applet", "area", "audio", "base", "canvas", "datalist", "embed", "frame", "frameset", "iframe", "input", "link", "map", "math", "meta", "noembed", "noframes", "noscript", "object", "option", "param", "script", "select", "source", "style", "svg", "template", "textarea", "title", "video", "xml", "xmp"]
+    [
+        "applet",
+        "area",
+        "audio",
+        "base",
+        "canvas",
+        "datalist",
+        "embed",
+        "frame",
+        "frameset",
+        "iframe",
+        "input",
+        "link",
+        "map",
+        "math",
+        "meta",
+        "noembed",
+        "noframes",
+        "noscript",
+        "object",
+        "option",
+        "param",
+        "script",
+        "select",
+        "source",
+        "style",
+        "svg",
+        "template",
+        "textarea",
+        "title",
+        "video",
+        "xml",
+        "xmp",
+    ]
 )
 _DROPPED_PREFIXES = ("v:", "w:", "m:")
 _BREAKS_LINE = BLOCKS | frozenset(
-    ["address", "article", "aside", "body", "center", "details", "dialog", "fieldset", "figcaption", "figure", "footer", "form", "header", "html", "legend", "main", "menu", "nav", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "caption"]
+    [
+        "address",
+        "article",
+        "aside",
+        "body",
+        "center",
+        "details",
+        "dialog",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "header",
+        "html",
+        "legend",
+        "main",
+        "menu",
+        "nav",
+        "section",
+        "summary",
+        "table",
+        "tbody",
+        "tfoot",
+        "thead",
+        "tr",
+        "caption",
+    ]
 )
 _PARAGRAPHS = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl", "pre"])
 _RENAMED = {
@@ -126,6 +186,7 @@ class _Walk:
         self.dropped_depth = 0
         self.lists: list[int] = []
         self.links: list[tuple[tuple[int, int], str]] = []
+        self.targets: set[str] = set()
 
     def through(self, root: lxml.html.HtmlElement) -> None:
         """Visit every element under the root, at most MAX_NODES."""
@@ -227,8 +288,12 @@ class _Walk:
             mark, url = self.links.pop()
             if url and not self.state.is_hidden:
                 shown = text.since(mark)
-                if shown.rstrip("/") not in (url.rstrip("/"), url.removeprefix("mailto:"), url.removeprefix("tel:")):
-                    text.write(f" <{url}>" if shown else f"<{url}>")
+                if not shown:
+                    # A linked picture: its target once, not at every slice of the picture.
+                    text.write("" if url in self.targets else f"<{url}>")
+                elif shown.rstrip("/") not in (url.rstrip("/"), url.removeprefix("mailto:"), url.removeprefix("tel:")):
+                    text.write(f" <{url}>")
+                self.targets.add(url)
         elif tag == "blockquote":
             text.quote(-1)
         elif tag == "pre":

@@ -14,7 +14,28 @@ _FORMATTING_BUDGET = 40_000
 
 FORMATTING = frozenset(["a", "b", "code", "em", "i", "s", "small", "strong", "u"])
 VOID = frozenset(["br", "hr", "img"])
-BLOCKS = frozenset(["blockquote", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "table", "ul"])
+BLOCKS = frozenset(
+    [
+        "blockquote",
+        "dd",
+        "div",
+        "dl",
+        "dt",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "hr",
+        "li",
+        "ol",
+        "p",
+        "pre",
+        "table",
+        "ul",
+    ]
+)
 _NEEDS_PARENT = {
     "li": ("ul", "ol"),
     "dd": ("dl",),

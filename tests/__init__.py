@@ -1,0 +1,1 @@
+"""Tests of Postmirror, on real servers wherever one can do it."""
