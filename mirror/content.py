@@ -48,6 +48,7 @@ _WORD = re.compile(r"\w{3,}")
 _SHARED_WORDS = 0.3
 _MAX_COMPARED = 20_000
 _STUB = re.compile(r"(?i)\bhtml\b|view (?:this|it) in|web version|webversion|im browser|navigateur")
+_META_CHARSET = re.compile(rb"(?i)<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]{2,40})")
 _MAX_STUB = 300
 _MAX_DEGRADED = 250_000
 
@@ -170,7 +171,10 @@ def _joined_plain(bodies: list[Body], hint: str, findings: Findings) -> str:
 
 
 def _decoded(body: Body, hint: str) -> str:
-    text = decode(body.data, body.charset, hint)
+    charset = body.charset
+    if not charset and body.media_type == "text/html" and (match := _META_CHARSET.search(body.data, 0, 4_096)):
+        charset = match[1].decode("ascii")
+    text = decode(body.data, charset, hint)
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 

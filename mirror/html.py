@@ -15,7 +15,7 @@ from mirror.css import TINY, Look, color_of, look_of
 from mirror.invisible import Findings, one_line, visible
 from mirror.markup import BLOCKS, TAGS, Markup
 from mirror.plain import PlainText
-from mirror.stylesheet import Rule, StyleSheet, fits
+from mirror.stylesheet import Rule, StyleSheet, applies, fits
 
 MAX_INPUT = 4_000_000
 MAX_NODES = 60_000
@@ -169,7 +169,8 @@ def _bounded(markup: str, findings: Findings) -> str:
 
 
 def _sheet(root: lxml.html.HtmlElement) -> StyleSheet:
-    return StyleSheet("\n".join(style.text or "" for style in root.iter("style")))
+    styles = (style for style in root.iter("style") if applies(f"@media {style.get('media', '')}".strip()))
+    return StyleSheet("\n".join(style.text or "" for style in styles))
 
 
 class _Walk:
@@ -254,7 +255,7 @@ class _Walk:
         text = self.text
         if tag == "br":
             text.line() if not self.state.is_hidden else None
-        elif tag in _PARAGRAPHS:
+        elif tag in _PARAGRAPHS and not (tag in ("ul", "ol") and self.lists):
             text.paragraph()
         elif tag in _BREAKS_LINE:
             text.line()
@@ -300,7 +301,7 @@ class _Walk:
             text.preformatted(-1)
         elif tag in ("ul", "ol") and self.lists:
             self.lists.pop()
-        if tag in _PARAGRAPHS:
+        if tag in _PARAGRAPHS and not (tag in ("ul", "ol") and self.lists):
             text.paragraph()
         elif tag in _BREAKS_LINE:
             text.line()
@@ -308,12 +309,11 @@ class _Walk:
     def _item(self) -> None:
         if self.state.is_hidden:
             return
-        indent = "  " * min(8, max(0, len(self.lists) - 1))
+        mark = "-"
         if self.lists and self.lists[-1] >= 0:
             self.lists[-1] += 1
-            self.text.write(f"{indent}{self.lists[-1]}. ")
-        else:
-            self.text.write(f"{indent}- ")
+            mark = f"{self.lists[-1]}."
+        self.text.item(mark, max(0, len(self.lists) - 1))
 
     def _image(self, element: lxml.html.HtmlElement) -> bool:
         source = element.get("src", "").strip()
