@@ -85,7 +85,7 @@ class StyleSheet:
 
     def candidates(self, tag: str, classes: list[str], identity: str) -> list[Rule]:
         """The rules whose last step fits such an element, weakest first."""
-        found = list(self.by_tag.get(tag, ())) + list(self.by_tag.get("", ()))
+        found = [rule for rule in self.by_tag.get(tag, ())] + [rule for rule in self.by_tag.get("", ())]
         for name in classes:
             found.extend(self.by_class.get(name, ()))
         if identity:
@@ -117,6 +117,11 @@ def _compound(step: str) -> Compound | None:
     )
 
 
+def applies(media: str) -> bool:
+    """Whether an `@media` prelude holds on a desktop screen."""
+    return _MEDIA_THAT_APPLIES.fullmatch(media[:200]) is not None
+
+
 def _rules(css: str) -> list[tuple[str, str]]:
     """(selectors, declarations) of every plain rule, those within an `@media` for desktop screens included."""
     css = _COMMENT.sub("", css)
@@ -128,7 +133,10 @@ def _rules(css: str) -> list[tuple[str, str]]:
             break
         prelude = css[position:opening].rpartition(";")[2].rpartition("}")[2].strip()
         if prelude.startswith("@"):
-            position = opening + 1 if _MEDIA_THAT_APPLIES.fullmatch(prelude) else _closing(css, opening)
+            if applies(prelude):
+                position = opening + 1
+            else:
+                position = _closing(css, opening)
             continue
         closing = css.find("}", opening)
         closing = len(css) if closing < 0 else closing
