@@ -42,7 +42,7 @@ class Keeper:
         self.name = name
         self.provider = provider
         self.wake_ups: WakeUps | None = None
-        self._folder = private_folder(folder)
+        self.folder = private_folder(folder)
         self._lock = Lock(folder / "lock")
         self._parsers = parsers
         self._stopping = stopping
@@ -62,8 +62,8 @@ class Keeper:
             return True
         if not self._lock.acquire():
             return False
-        self.wake_ups = WakeUps(self._folder)
-        self._store = Store(self._folder)
+        self.wake_ups = WakeUps(self.folder)
+        self._store = Store(self.folder, repair=True)
         if self._store.set_aside is not None:
             logger.error("mirror damaged, built again from upstream", extra={"kept_as": self._store.set_aside.name})
         return True

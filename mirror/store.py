@@ -74,17 +74,20 @@ class Checkpoint:
 class Store:
     """One mirror's file, for writing. Made and brought to the newest schema on opening; the folder is 0700.
 
-    A damaged file is set aside under another name and an empty mirror begun, which upstream fills again; set_aside
-    then names the old file. Raises MirrorTooNew when a newer program wrote it.
+    repair: set a damaged file aside under another name and begin an empty mirror, which upstream fills again; set_aside
+    then names the old file. For the holder of the mirror's lock only. Raises MirrorCorrupt without it, and MirrorTooNew
+    when a newer program wrote the file.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, repair: bool = False) -> None:
         private_folder(folder)
         self.path = folder / "mirror.db"
         self.set_aside: Path | None = None
         try:
             self._connection = self._open()
         except MirrorCorrupt:
+            if not repair:
+                raise
             self.set_aside = self._move_aside()
             self._connection = self._open()
         self.attempts = Attempts(self._connection)
