@@ -50,7 +50,9 @@ class SecretSource(BaseModel):
             try:
                 return os.environ[self.env]
             except KeyError:
-                raise SecretUnavailable(f"environment variable {self.env} is not set: export it and start again") from None
+                raise SecretUnavailable(
+                    f"environment variable {self.env} is not set: export it and start again"
+                ) from None
         if self.file is not None:
             return self._read_file(self.file)
         return self._run(self.command or ())
@@ -63,7 +65,9 @@ class SecretSource(BaseModel):
                 raise SecretUnavailable(f"{path} can be written by others: chmod 600 {path}")
             return path.read_text("utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as exc:
-            raise SecretUnavailable(f"secret file {path} cannot be read ({type(exc).__name__}): check the path") from exc
+            raise SecretUnavailable(
+                f"secret file {path} cannot be read ({type(exc).__name__}): check the path"
+            ) from exc
 
     @staticmethod
     def _run(command: tuple[str, ...]) -> str:

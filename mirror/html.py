@@ -16,10 +16,9 @@ from mirror.invisible import Findings, one_line, visible
 from mirror.markup import BLOCKS, TAGS, Markup
 from mirror.plain import PlainText
 from mirror.stylesheet import Rule, StyleSheet, applies, fits
+from mirror.tree import parse_html
 
-MAX_INPUT = 4_000_000
 MAX_NODES = 60_000
-_MAX_TAGS_PARSED = 250_000
 _MAX_URL = 2_000
 _MAX_ANCESTORS = 50
 _DROPPED = frozenset(
@@ -144,28 +143,12 @@ class _State:
 
 def read_html(markup: str, text: PlainText, findings: Findings) -> str:
     """Write what is shown of the markup to `text`; returns it as small well-formed HTML."""
-    markup = _bounded(markup, findings)
-    if not markup.strip():
-        return ""
-    parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
-    try:
-        root = lxml.html.document_fromstring(markup.encode("utf-8", "replace"), parser=parser)
-    except (lxml.etree.ParserError, lxml.etree.XMLSyntaxError):
+    root = parse_html(markup, findings)
+    if root is None:
         return ""
     walk = _Walk(_sheet(root), text, findings)
     walk.through(root)
     return walk.finish()
-
-
-def _bounded(markup: str, findings: Findings) -> str:
-    markup = markup.replace("\0", "")
-    if len(markup) > MAX_INPUT:
-        markup = markup[:MAX_INPUT]
-        findings["truncated_input"] += 1
-    if markup.count("<") > _MAX_TAGS_PARSED:
-        markup = "<".join(markup.split("<", _MAX_TAGS_PARSED)[:-1])
-        findings["truncated_input"] += 1
-    return markup
 
 
 def _sheet(root: lxml.html.HtmlElement) -> StyleSheet:

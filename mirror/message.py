@@ -7,6 +7,7 @@ kept here, so that better rules can be applied again without the raw mail.
 import re
 from dataclasses import dataclass
 
+from mirror.header import MAX_BLOCK
 from mirror.invisible import Findings
 from mirror.mime import Part, read_tree
 
@@ -84,7 +85,7 @@ def read_message(raw: bytes) -> Message:
     bodies = {id(part): _body(part, raw, findings) for part in (*selection.text, *selection.html)}
     order = list(bodies)
     return Message(
-        header=raw[: root.start][:1_000_000],
+        header=raw[: root.start] if root.start <= MAX_BLOCK else root.block.shortened(),
         hint=hint,
         bodies=tuple(bodies.values()),
         text_body=tuple(order.index(id(part)) for part in selection.text),

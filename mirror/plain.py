@@ -92,7 +92,7 @@ class PlainText:
     def text(self) -> str:
         """All of it, without empty lines at either end or two in a row."""
         self.line()
-        return re.sub(r"\n(?:>|[ ])*\n(?:(?:> ?)*\n)+", "\n\n", "\n".join(self._lines)).strip("\n")
+        return re.sub(r"\n(?:>|[ ])*\n(?:(?:> ?)*\n)+", "\n\n", "\n".join(self._lines)).strip("\n")[:MAX_TEXT]
 
     def _end_line(self, *, keep_empty: bool = False) -> None:
         written = "".join(self._line)
