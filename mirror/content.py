@@ -144,7 +144,7 @@ def _shown(message: Message, findings: Findings) -> tuple[str, str]:
     if plain_only:
         unseen = Findings()
         plain = _joined_plain(plain_only, message.hint, unseen)
-        if not seen.strip():
+        if text.is_blank:
             findings.update(unseen)
             return plain, ""
         if _differ(plain, seen):

@@ -82,7 +82,8 @@ def read_message(raw: bytes) -> Message:
     selection = _Selection()
     selection.visit([root], "mixed", in_alternative=False)
     selection.fall_back(raw)
-    bodies = {id(part): _body(part, raw, findings) for part in (*selection.text, *selection.html)}
+    shown = {id(part): part for part in (*selection.text, *selection.html)}
+    bodies = {identity: _body(part, raw, findings) for identity, part in shown.items()}
     order = list(bodies)
     return Message(
         header=raw[: root.start] if root.start <= MAX_BLOCK else root.block.shortened(),
