@@ -12,7 +12,8 @@
     │   ├── MirrorTooNew            written by a newer version of this program
     │   └── MirrorCorrupt           SQLite says the file is damaged
     ├── MirrorBusy                  another process holds the sync pass of this mirror
-    └── QueryError                  a query that cannot be understood (a ValueError)
+    ├── QueryError                  a query that cannot be understood (a ValueError)
+    └── QueryTooSlow                a query that found no end in its time (a TimeoutError)
 """
 
 from dataclasses import dataclass
@@ -81,3 +82,10 @@ class QueryError(MirrorError, ValueError):
     def __str__(self) -> str:
         place = f"query error at position {self.position}: expected {self.expected}"
         return f"{place}. Example of a valid query: {self.example}"
+
+
+class QueryTooSlow(MirrorError, TimeoutError):
+    """A query that could not be answered in its time, not even in part."""
+
+    def __init__(self) -> None:
+        super().__init__("this search takes too long: add a word, a sender or a range of days, or leave out order by")
