@@ -15,6 +15,7 @@ _TOKEN = re.compile(
     r'"((?:[^"\\]|\\.)*)"|<([^<>]*)>|([,;:()])|(=\?[^\s?]{1,60}\?[bBqQ]\?[^?]*\?=|\\.|[^",;:<>()\\=]+)|.', re.S
 )
 _ADDR_SPEC = re.compile(r"[^\s<>\"]+@[^\s<>\"]+")
+_SPACED_ADDR_SPEC = re.compile(r"[^\s<>\"@.]+(?:\s*\.\s*[^\s<>\"@.]+)*\s*@\s*[^\s<>\"@.]+(?:\s*\.\s*[^\s<>\"@.]+)*")
 _ESCAPE = re.compile(r"\\(.)", re.S)
 
 
@@ -85,6 +86,8 @@ class _Reading:
             self.depth = 0
         written = "".join(self.words).strip()
         name, address = written, self.address
+        if address is None and (spaced := _SPACED_ADDR_SPEC.fullmatch(written[:_MAX_NAME])):
+            name, address = "", spaced[0]
         if address is None:
             match = _ADDR_SPEC.search(written)
             address = match[0] if match else ""

@@ -40,7 +40,9 @@ _UNSPACED = (
     (0xF900, 0xFAFF),
     (0x20000, 0x3FFFF),
 )
-_ASCII_WORDS = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for code in range(128)) + bytes(range(128, 256))
+_ASCII_WORDS = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for code in range(128)) + bytes(
+    range(128, 256)
+)
 
 
 def fold(text: str) -> str:

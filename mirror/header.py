@@ -17,7 +17,7 @@ _LINE = re.compile(rb"[^\n]*\n?")
 _FIELD = re.compile(rb"([!-9;-~]+)[ \t]*:")
 _NAME_ALONE = re.compile(rb"[A-Za-z][A-Za-z-]*[ \t]*\r*\n?")
 _KNOWN = re.compile(
-    rb"(?i)(?:from|to|cc|bcc|subject|date|received|message-id|mime-version|content-[a-z-]+|x-[!-9;-~]+|return-path|"
+    rb"(?i)(?:from|to|cc|bcc|subject|date|received|message-id|mime-version|content-[a-z-]+|x-[^:\r\n]{1,100}|return-path|"
     rb"delivered-to|reply-to|sender|dkim-signature|arc-[a-z-]+|references|in-reply-to|list-[a-z-]+|user-agent|"
     rb"authentication-results|precedence|importance|organization)[ \t]*:"
 )

@@ -15,7 +15,7 @@ from mirror.css import TINY, Look, color_of, look_of
 from mirror.invisible import Findings, one_line, visible
 from mirror.markup import BLOCKS, TAGS, Markup
 from mirror.plain import PlainText
-from mirror.stylesheet import Rule, StyleSheet, fits
+from mirror.stylesheet import Rule, StyleSheet, applies, fits
 
 MAX_INPUT = 4_000_000
 MAX_NODES = 60_000
@@ -23,11 +23,71 @@ _MAX_TAGS_PARSED = 250_000
 _MAX_URL = 2_000
 _MAX_ANCESTORS = 50
 _DROPPED = frozenset(
-    ["applet", "area", "audio", "base", "canvas", "datalist", "embed", "frame", "frameset", "iframe", "input", "link", "map", "math", "meta", "noembed", "noframes", "noscript", "object", "option", "param", "script", "select", "source", "style", "svg", "template", "textarea", "title", "video", "xml", "xmp"]
+    [
+        "applet",
+        "area",
+        "audio",
+        "base",
+        "canvas",
+        "datalist",
+        "embed",
+        "frame",
+        "frameset",
+        "iframe",
+        "input",
+        "link",
+        "map",
+        "math",
+        "meta",
+        "noembed",
+        "noframes",
+        "noscript",
+        "object",
+        "option",
+        "param",
+        "script",
+        "select",
+        "source",
+        "style",
+        "svg",
+        "template",
+        "textarea",
+        "title",
+        "video",
+        "xml",
+        "xmp",
+    ]
 )
 _DROPPED_PREFIXES = ("v:", "w:", "m:")
 _BREAKS_LINE = BLOCKS | frozenset(
-    ["address", "article", "aside", "body", "center", "details", "dialog", "fieldset", "figcaption", "figure", "footer", "form", "header", "html", "legend", "main", "menu", "nav", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "caption"]
+    [
+        "address",
+        "article",
+        "aside",
+        "body",
+        "center",
+        "details",
+        "dialog",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "header",
+        "html",
+        "legend",
+        "main",
+        "menu",
+        "nav",
+        "section",
+        "summary",
+        "table",
+        "tbody",
+        "tfoot",
+        "thead",
+        "tr",
+        "caption",
+    ]
 )
 _PARAGRAPHS = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl", "pre"])
 _RENAMED = {
@@ -109,7 +169,8 @@ def _bounded(markup: str, findings: Findings) -> str:
 
 
 def _sheet(root: lxml.html.HtmlElement) -> StyleSheet:
-    return StyleSheet("\n".join(style.text or "" for style in root.iter("style")))
+    styles = (style for style in root.iter("style") if applies(f"@media {style.get('media', '')}".strip()))
+    return StyleSheet("\n".join(style.text or "" for style in styles))
 
 
 class _Walk:
@@ -126,6 +187,7 @@ class _Walk:
         self.dropped_depth = 0
         self.lists: list[int] = []
         self.links: list[tuple[tuple[int, int], str]] = []
+        self.targets: set[str] = set()
 
     def through(self, root: lxml.html.HtmlElement) -> None:
         """Visit every element under the root, at most MAX_NODES."""
@@ -193,7 +255,7 @@ class _Walk:
         text = self.text
         if tag == "br":
             text.line() if not self.state.is_hidden else None
-        elif tag in _PARAGRAPHS:
+        elif tag in _PARAGRAPHS and not (tag in ("ul", "ol") and self.lists):
             text.paragraph()
         elif tag in _BREAKS_LINE:
             text.line()
@@ -227,15 +289,19 @@ class _Walk:
             mark, url = self.links.pop()
             if url and not self.state.is_hidden:
                 shown = text.since(mark)
-                if shown.rstrip("/") not in (url.rstrip("/"), url.removeprefix("mailto:"), url.removeprefix("tel:")):
-                    text.write(f" <{url}>" if shown else f"<{url}>")
+                if not shown:
+                    # A linked picture: its target once, not at every slice of the picture.
+                    text.write("" if url in self.targets else f"<{url}>")
+                elif shown.rstrip("/") not in (url.rstrip("/"), url.removeprefix("mailto:"), url.removeprefix("tel:")):
+                    text.write(f" <{url}>")
+                self.targets.add(url)
         elif tag == "blockquote":
             text.quote(-1)
         elif tag == "pre":
             text.preformatted(-1)
         elif tag in ("ul", "ol") and self.lists:
             self.lists.pop()
-        if tag in _PARAGRAPHS:
+        if tag in _PARAGRAPHS and not (tag in ("ul", "ol") and self.lists):
             text.paragraph()
         elif tag in _BREAKS_LINE:
             text.line()
@@ -243,12 +309,11 @@ class _Walk:
     def _item(self) -> None:
         if self.state.is_hidden:
             return
-        indent = "  " * min(8, max(0, len(self.lists) - 1))
+        mark = "-"
         if self.lists and self.lists[-1] >= 0:
             self.lists[-1] += 1
-            self.text.write(f"{indent}{self.lists[-1]}. ")
-        else:
-            self.text.write(f"{indent}- ")
+            mark = f"{self.lists[-1]}."
+        self.text.item(mark, max(0, len(self.lists) - 1))
 
     def _image(self, element: lxml.html.HtmlElement) -> bool:
         source = element.get("src", "").strip()

@@ -35,7 +35,10 @@ _FIRST = (
         id INTEGER PRIMARY KEY CHECK (id = 1),
         epoch INTEGER NOT NULL,
         fold_version INTEGER NOT NULL,
-        passed_at REAL,
+        pass_wanted_at REAL NOT NULL DEFAULT 0,
+        pass_began_at REAL NOT NULL DEFAULT 0,
+        pass_ended_at REAL NOT NULL DEFAULT 0,
+        report TEXT NOT NULL DEFAULT '{}',
         error TEXT NOT NULL DEFAULT ''
     ) STRICT
     """,
@@ -92,6 +95,10 @@ _FIRST = (
     ) STRICT
     """,
     "CREATE INDEX content_pending ON content (id) WHERE state < 2",
+    """
+    CREATE INDEX content_spill ON content ((id >> 3) - (internaldate - 946684800) / 60)
+    WHERE (id >> 3) > (internaldate - 946684800) / 60
+    """,
     "CREATE INDEX content_digest ON content (digest) WHERE digest IS NOT NULL",
     "CREATE INDEX content_message_id ON content (message_id) WHERE message_id <> ''",
     "CREATE INDEX content_orphan ON content (orphaned_at) WHERE orphaned_at IS NOT NULL",

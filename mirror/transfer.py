@@ -3,10 +3,13 @@
 import binascii
 import re
 
-_NOT_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_NOT_BASE64 = bytes(set(range(256)) - set(_ALPHABET))
+_BASE64_BYTES = _ALPHABET + b"= \t\r\n"
+_SAMPLE = 4_096
 _PADDING = re.compile(rb"=+")
 _MAX_RUNS = 2_000
-_BASE64_LINES = re.compile(rb"[A-Za-z0-9+/=\s]*")
+_BASE64_LINES = re.compile(rb"[A-Za-z0-9+/\r\n]*")
 _SOFT_BREAK_WITH_BLANKS = re.compile(rb"=[ \t]+(?=\r?\n)")
 _COMMENT = re.compile(r"\([^()]*\)")
 _UUENCODE = frozenset({"x-uuencode", "uuencode", "uue", "x-uue"})
@@ -30,6 +33,8 @@ def decode_part(section: bytes, encoding: str) -> bytes:
 
 
 def _decode_base64(data: bytes) -> bytes:
+    if not _looks_encoded(data[:_SAMPLE]):
+        return data
     first = data.find(b"=")
     if first < 0 or not data[first:].strip(b"= \t\r\n"):
         return _decode_run(data if first < 0 else data[:first])
@@ -43,6 +48,12 @@ def _decode_base64(data: bytes) -> bytes:
             break
         decoded.append(_decode_run(run))
     return b"".join(decoded)
+
+
+def _looks_encoded(sample: bytes) -> bool:
+    """Whether this is base64 at all: some mailers only say so."""
+    foreign = len(sample.translate(None, _BASE64_BYTES))
+    return foreign * 10 <= len(sample) and sample.count(b" ") * 20 <= len(sample)
 
 
 def _decode_run(run: bytes) -> bytes:

@@ -58,7 +58,9 @@ _DATES = (
 _QUOTED = re.compile(r'"((?:\\[\\"]|[^\\"])*)"')
 _UNQUOTED = re.compile(r"(?:\\[\\ ()]|[^\\ ()])+")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_A_CONDITION = 'a condition (from, to, subject, body, date, before, after or flag, then a blank and its value), "not" or "("'
+_A_CONDITION = (
+    'a condition (from, to, subject, body, date, before, after or flag, then a blank and its value), "not" or "("'
+)
 
 
 def parse_himalaya(text: str) -> Query:

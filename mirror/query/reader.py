@@ -7,19 +7,22 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mirror.errors import MirrorAbsent, MirrorCorrupt
+from mirror.errors import MirrorAbsent, MirrorCorrupt, QueryTooSlow
 from mirror.mirrored import FolderState, MirroredMessage
-from mirror.query import rows, sql
-from mirror.query.tree import Query, evaluate
-
-Position = tuple[str | int, ...]
-"""Where a page ended: the values of the sort keys, then the content's and the message's id."""
+from mirror.query import order, rows, sql
+from mirror.query.order import Position
+from mirror.query.plan import superset
+from mirror.query.progress import Progress
+from mirror.query.search import Scope, newest_first, sorted_positions
+from mirror.query.tree import Node, OneOf, Positions, Query, conditions, evaluate, replace_nodes
 
 View = Callable[[MirroredMessage], MirroredMessage | None]
 """What a profile sees of a message, or None. Its argument has text and headers where they are mirrored."""
@@ -58,6 +61,8 @@ class Reader:
             for pragma in _PRAGMAS:
                 self._connection.execute(pragma)
             sql.register(self._connection)
+            self._progress = Progress(self._connection)
+            self._scopes: dict[int, tuple[float, Scope]] = {}
             row = self._connection.execute(_EPOCH).fetchone()
         except sqlite3.OperationalError as exc:
             self._connection.close()
@@ -82,7 +87,8 @@ class Reader:
 
     def folders(self) -> list[FolderState]:
         """Every folder of the mirror that upstream still has, by name."""
-        return [rows.folder(row) for row in self._connection.execute(_FOLDERS)]
+        with self._reading():
+            return [rows.folder(row) for row in self._connection.execute(_FOLDERS)]
 
     def message(
         self, folder_id: int, message_id: int, with_html: bool = False, with_headers: bool = False
@@ -95,7 +101,8 @@ class Reader:
         self, folder_id: int, message_ids: Sequence[int], with_html: bool = False, with_headers: bool = False
     ) -> list[MirroredMessage]:
         """Those of the messages that the folder holds, with their text, in the order asked for."""
-        return self._load(folder_id, message_ids, with_text=True, with_html=with_html, with_headers=with_headers)
+        with self._reading():
+            return self._load(folder_id, message_ids, with_text=True, with_html=with_html, with_headers=with_headers)
 
     def page(
         self, folder_id: int, query: Query | None, after: Position | None, limit: int, view: View | None = None
@@ -106,20 +113,87 @@ class Reader:
         sees; every condition and sort key is then computed from its result. Without a view the messages come without
         text, with one as the view left them.
         """
-        query = query or Query()
-        if view is not None:
-            raise NotImplementedError
-        condition = sql.TRUE if query.filter is None else sql.exact(query.filter)
-        start = sql.TRUE if after is None else sql.Fragment("(message.content, message.id) < (?, ?)", (after[0], after[1]))
-        ids = [
-            (content, message)
-            for content, message in self._connection.execute(
-                " ".join((_WALK, "AND", start.sql, "AND", condition.sql, _NEWEST_FIRST)),
-                (folder_id, *start.values, *condition.values, limit + 1),
-            )
-        ]
-        messages = self._load(folder_id, [message for _, message in ids[:limit]])
-        return Page(messages, ids[limit - 1] if len(ids) > limit else None)
+        wanted = query or Query()
+        with self._reading():
+            scope = self._scope(folder_id)
+            self._progress.start(self._deadline)
+            try:
+                if wanted.filter is not None and any(isinstance(each, Positions) for each in conditions(wanted.filter)):
+                    wanted = Query(replace_nodes(wanted.filter, self._placed(folder_id, view)), wanted.order)
+                if view is not None:
+                    return self._restricted(scope, wanted, after, limit, view)
+                if wanted.order:
+                    return self._sorted(scope, wanted, after, limit)
+                return self._newest(scope, wanted, after, limit)
+            finally:
+                self._progress.stop()
+
+    def _newest(self, scope: Scope, query: Query, after: Position | None, limit: int) -> Page:
+        found: list[Position] = []
+        try:
+            for pair in newest_first(self._connection, scope, query.filter, after, limit, self._progress):
+                found.append(pair)
+                if len(found) > limit:
+                    break
+        except sqlite3.OperationalError as exc:
+            return self._cut_short(exc, self._load_positions(scope.folder, found), self._progress.tested_above, after)
+        messages = self._load_positions(scope.folder, found[:limit])
+        return Page(messages, found[limit - 1] if len(found) > limit else None)
+
+    def _sorted(self, scope: Scope, query: Query, after: Position | None, limit: int) -> Page:
+        try:
+            found = sorted_positions(self._connection, scope, query.filter, query.order, after, limit + 1)
+        except sqlite3.OperationalError as exc:
+            self._raise_unless_over(exc)
+            raise QueryTooSlow from exc
+        messages = self._load_positions(scope.folder, found[:limit])
+        return Page(messages, found[limit - 1] if len(found) > limit else None)
+
+    def _restricted(self, scope: Scope, query: Query, after: Position | None, limit: int, view: View) -> Page:
+        if query.order:
+            return self._restricted_sorted(scope, query, after, limit, view)
+        found: list[MirroredMessage] = []
+        tested: int | None = None
+        try:
+            for message in self._viewed(scope, query.filter, after, limit, view):
+                found.append(message)
+                if len(found) > limit:
+                    break
+        except sqlite3.OperationalError as exc:
+            return self._cut_short(exc, found, self._progress.tested_above, after)
+        last = found[limit - 1] if len(found) > limit else None
+        return Page(found[:limit], None if last is None else (last.content, last.id))
+
+    def _restricted_sorted(
+        self, scope: Scope, query: Query, after: Position | None, limit: int, view: View
+    ) -> Page:
+        shown: dict[int, MirroredMessage] = {}
+        positions: list[Position] = []
+        try:
+            for message in self._viewed(scope, query.filter, None, scope.messages, view):
+                position = order.keys(query.order, message, base_subject)
+                if after is None or order.is_after(query.order, position, after):
+                    positions.append(position)
+                    shown[message.id] = message
+        except sqlite3.OperationalError as exc:
+            self._raise_unless_over(exc)
+            raise QueryTooSlow from exc
+        found = order.arranged(query.order, positions)
+        messages = [shown[int(position[-1])] for position in found[:limit]]
+        return Page(messages, found[limit - 1] if len(found) > limit else None)
+
+    def _viewed(
+        self, scope: Scope, node: Node | None, after: Position | None, limit: int, view: View
+    ) -> Iterator[MirroredMessage]:
+        """What a profile sees of the messages that match for it, newest first."""
+        candidates = newest_first(
+            self._connection, scope, None if node is None else superset(node), after, limit, self._progress
+        )
+        while batch := list(islice(candidates, _BATCH)):
+            for message in self._load_positions(scope.folder, batch, with_all=True):
+                shown = view(message)
+                if shown is not None and (node is None or evaluate(node, shown)):
+                    yield shown
 
     def _load(
         self,

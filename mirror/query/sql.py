@@ -139,7 +139,8 @@ def joined(operator: str, fragments: list[Fragment], empty: Fragment) -> Fragmen
     if len(fragments) <= 1:
         return fragments[0] if fragments else empty
     return Fragment(
-        "(" + operator.join(each.sql for each in fragments) + ")", tuple(value for each in fragments for value in each.values)
+        "(" + operator.join(each.sql for each in fragments) + ")",
+        tuple(value for each in fragments for value in each.values),
     )
 
 

@@ -41,7 +41,8 @@ def unindex(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
     """Take indexed contents out of the index. Call it before their text or envelope changes or goes."""
     columns = _folded(connection, sorted(content_ids))
     connection.executemany(
-        "INSERT INTO fts (fts, rowid, subject, sender, recipient, copied, body) VALUES ('delete', ?, ?, ?, ?, ?, ?)", columns
+        "INSERT INTO fts (fts, rowid, subject, sender, recipient, copied, body) VALUES ('delete', ?, ?, ?, ?, ?, ?)",
+        columns,
     )
     connection.executemany(
         "UPDATE word SET documents = documents - ?2 WHERE term = ?1",

@@ -1,0 +1,67 @@
+"""How far a search has got, and when its time is up."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+
+_INSTRUCTIONS = 2_000
+"""SQLite instructions between two looks at the clock."""
+
+Pair = tuple[int, int]
+_DONE = -(2**62)
+
+
+class Progress:
+    """Down to which content id a search newest first has tested everything, and whether time is left for more."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._end = 0.0
+        self._reached = 0
+        self._reached_pending = _DONE
+        connection.create_function("reached", 1, self._reach)
+        connection.create_function("reached_pending", 1, self._reach_pending)
+
+    def start(self, seconds: float) -> None:
+        """From now on, statements are interrupted when that many seconds have passed."""
+        self._end = time.monotonic() + seconds
+        self._connection.set_progress_handler(self.is_over, _INSTRUCTIONS)
+
+    def stop(self) -> None:
+        """Let statements run without a limit again."""
+        self._connection.set_progress_handler(None, 0)
+
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() > self._end
+
+    def begin(self, high: int) -> None:
+        """Everything above `high` was tested, nothing else."""
+        self._reached = high + 1
+        self._reached_pending = _DONE
+
+    def both(self, rows: Iterator[Pair], pending: Iterator[Pair]) -> tuple[Iterator[Pair], Iterator[Pair]]:
+        """Two streams to be merged: what is tested is what both have passed."""
+        self._reached_pending = self._reached
+        return self._until_done(rows), self._until_pending_done(pending)
+
+    @property
+    def tested_above(self) -> int:
+        """Every content with an id above this was tested. It may itself be tested in part."""
+        return max(self._reached, self._reached_pending)
+
+    def _until_done(self, rows: Iterator[Pair]) -> Iterator[Pair]:
+        yield from rows
+        self._reached = _DONE
+
+    def _until_pending_done(self, rows: Iterator[Pair]) -> Iterator[Pair]:
+        yield from rows
+        self._reached_pending = _DONE
+
+    def _reach(self, content: int) -> bool:
+        self._reached = content
+        return True
+
+    def _reach_pending(self, content: int) -> bool:
+        self._reached_pending = content
+        return True
