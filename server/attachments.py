@@ -20,8 +20,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from mirror.content import decode_part
 from mirror.errors import MessageChanged, MirrorAbsent, UpstreamError
+from mirror.listing import Place
 from mirror.message import Attachment
-from mirror.store import Place, Store
+from mirror.store import Store
 from mirror.upstream import Upstream
 from server.auth import Caller, current_caller
 from server.mailbox import Mailboxes, NoSuchFolder, NoSuchMessage
@@ -84,7 +85,7 @@ class Attachments:
         limit = caller.policy.content.attachments.max_size
 
         def work(upstream: Upstream) -> IO[bytes]:
-            file = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=self._spool_dir)
+            file = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self._spool_dir))
             try:
                 for piece in decoded(upstream.fetch_section(place, attachment.part), attachment.encoding):
                     file.write(piece)

@@ -56,7 +56,7 @@ class Mirrors:
         with Store(self.folder(user, provider)) as store:
             for content_id in content_ids:
                 store.want(content_id)
-        wake(self._data_dir)
+        wake(self.folder(user, provider))
 
     def close(self) -> None:
         """Close what is idle."""

@@ -1,8 +1,9 @@
 """Writes: policy first, then upstream, and the mirror only after upstream has said yes."""
 
 import logging
+import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.headerregistry import Address
@@ -31,6 +32,8 @@ from server.submission import (
 from server.upstreams import Upstreams
 
 log = logging.getLogger(__name__)
+
+_LINE_END = re.compile(r"\r\n?|\n")
 
 
 @dataclass
@@ -72,11 +75,11 @@ class Outbound:
 
         Raises Denied and TooManySends before any server is called, then what `submission.submit` raises.
         """
-        sender, recipients = _checked(caller, draft)
+        sender, recipients = _check_draft(caller, draft)
         endpoint = caller.account.smtp
         if endpoint is None:
             raise Denied(Denial("no server for sending is configured for this mailbox"))
-        parcel = _parcel(caller.account, sender, recipients, draft)
+        parcel = write_parcel(caller.account, sender, recipients, draft)
         policy = caller.policy.outbound
         line = self._state.begin_submission(
             user=caller.user,
@@ -149,7 +152,7 @@ class Outbound:
         return now.flags
 
 
-def _checked(caller: Caller, draft: Draft) -> tuple[Recipient, tuple[Recipient, ...]]:
+def _check_draft(caller: Caller, draft: Draft) -> tuple[Recipient, tuple[Recipient, ...]]:
     """The sender as configured, and the recipients without repetitions. Raises Denied."""
     sender = _own_address(caller.account, draft.sender)
     recipients: dict[str, Recipient] = {}
@@ -178,7 +181,8 @@ def _own_address(account: Provider, text: str) -> Recipient:
     raise Denied(Denial(f"from must be {' or '.join(account.addresses)}"))
 
 
-def _parcel(account: Provider, sender: Recipient, recipients: tuple[Recipient, ...], draft: Draft) -> Parcel:
+def write_parcel(account: Provider, sender: Recipient, recipients: Sequence[Recipient], draft: Draft) -> Parcel:
+    """A checked draft as it goes on the wire: 7bit MIME with CRLF, whatever the server can do."""
     needs_utf8 = not all(each.is_ascii for each in (sender, *recipients))
     # 7bit content needs no extension of any server on the way; max_line_length is RFC 5322's recommendation.
     mail = EmailMessage((SMTPUTF8 if needs_utf8 else SMTP).clone(cte_type="7bit"))
@@ -188,5 +192,5 @@ def _parcel(account: Provider, sender: Recipient, recipients: tuple[Recipient, .
     mail["Subject"] = draft.subject
     mail["Date"] = datetime.now(UTC)
     mail["Message-ID"] = f"<{message_id}>"
-    mail.set_content("\n".join(draft.body.splitlines()) + "\n", charset="utf-8")
+    mail.set_content(_LINE_END.sub("\n", draft.body).rstrip("\n") + "\n", charset="utf-8")
     return Parcel(message_id, sender.address, tuple(each.address for each in recipients), mail.as_bytes(), needs_utf8)

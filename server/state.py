@@ -48,7 +48,7 @@ class IssuedToken:
     user: str
     provider: str | None
     profile: str
-    created: float | None
+    created: float
     last_used: float | None
     revoked: float | None
 

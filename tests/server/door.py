@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
+from email.policy import SMTP
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -21,8 +23,9 @@ from mcp.client.streamable_http import streamable_http_client
 
 from config.identity import Settings
 from mirror.content import read_content, read_envelope
+from mirror.listing import Listed, ListedFolder
 from mirror.mirrored import State as Mirrored
-from mirror.store import Checkpoint, Listed, ListedFolder, Store
+from mirror.store import Checkpoint, Store
 from server.app import Parts, build_app
 from server.live import LiveSettings
 from server.state import State
@@ -49,15 +52,7 @@ class Mail:
     @property
     def raw(self) -> bytes:
         """The mail as a server holds it."""
-        mail = EmailMessage()
-        mail["From"], mail["To"], mail["Subject"] = self.sender, self.to, self.subject
-        mail["Date"] = self.received
-        mail["Message-ID"] = f"<{hashlib.sha256(repr(self).encode()).hexdigest()[:16]}@example.org>"
-        mail.set_content(self.text)
-        for filename, media_type, data in self.attachments:
-            kind, _, subtype = media_type.partition("/")
-            mail.add_attachment(data, maintype=kind, subtype=subtype, filename=filename)
-        return mail.as_bytes().replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+        return _written(self)
 
     @property
     def received(self) -> datetime:
@@ -73,6 +68,19 @@ class Folder:
     mails: Sequence[Mail] = ()
     role: str = ""
     selectable: bool = True
+
+
+@cache
+def _written(mail: Mail) -> bytes:
+    written = EmailMessage(policy=SMTP)
+    written["From"], written["To"], written["Subject"] = mail.sender, mail.to, mail.subject
+    written["Date"] = mail.received
+    written["Message-ID"] = f"<{hashlib.sha256(repr(mail).encode()).hexdigest()[:16]}@example.org>"
+    written.set_content(mail.text)
+    for filename, media_type, data in mail.attachments:
+        kind, _, subtype = media_type.partition("/")
+        written.add_attachment(data, maintype=kind, subtype=subtype, filename=filename)
+    return written.as_bytes()
 
 
 def fill_mirror(settings: Settings, user: str, provider: str, folders: Sequence[Folder]) -> None:
@@ -92,11 +100,11 @@ def _fill_folder(store: Store, folder_id: int, mails: Sequence[Mail]) -> None:
     first = max(store.uids(folder_id), default=0) + 1
     by_uid = dict(enumerate(mails, first))
     store.add_listed(folder_id, [Listed(uid, mail.flags, mail.received, len(mail.raw)) for uid, mail in by_uid.items()])
-    while holes := store.holes(folder_id, Mirrored.ENUMERATED, 1_000):
+    while holes := store.holes(folder_id, Mirrored.HEADERS, 1_000):
         store.set_envelopes([(hole.content, read_envelope(by_uid[hole.uid].raw)) for hole in holes])
     whole = [
         (hole.content, hashlib.sha256(by_uid[hole.uid].raw).digest(), read_content(by_uid[hole.uid].raw))
-        for hole in store.holes(folder_id, Mirrored.HEADERS, 10_000)
+        for hole in store.holes(folder_id, Mirrored.TEXT, 10_000)
         if by_uid[hole.uid].state >= Mirrored.TEXT
     ]
     store.set_texts(whole)
@@ -238,16 +246,27 @@ class Door:
         return asyncio.run(call())
 
 
-def settings_for(data_dir: Path, port: int, **profiles: Mapping[str, object]) -> Settings:
-    """A configuration with alice (work, home) and bob (work), and these profiles."""
+def settings_for(
+    data_dir: Path,
+    port: int,
+    *,
+    imap_port: int = 9,
+    smtp_port: int = 9,
+    username: str = "",
+    password: Mapping[str, object] | None = None,
+    **profiles: Mapping[str, object],
+) -> Settings:
+    """A configuration with alice (work, home) and bob (work), and these profiles. Nothing listens on port 9."""
 
     def provider(name: str) -> dict[str, object]:
         return {
             "address": name,
             "display_name": name.partition("@")[0].title(),
-            "password": {"env": "POSTMIRROR_TEST_PASSWORD"},
-            "imap": {"host": "127.0.0.1", "port": 9, "security": "plain"},
-            "smtp": {"host": "127.0.0.1", "port": 9, "security": "plain"},
+            "username": username or name,
+            "password": password,
+            "aliases": ["support@example.org"],
+            "imap": {"host": "127.0.0.1", "port": imap_port, "security": "plain"},
+            "smtp": {"host": "127.0.0.1", "port": smtp_port, "security": "plain"},
         }
 
     return Settings.model_validate(

@@ -238,7 +238,7 @@ def test_a_cursor_is_good_for_its_own_request_only(data_dir: Path) -> None:
 
 @pytest.mark.parametrize("order", ["date", "from desc", "to", "subject desc", "subject from to date desc"])
 def test_every_order_can_be_paged_through_within_512_characters_of_cursor(data_dir: Path, order: str) -> None:
-    long = "ü" * 200
+    long = "ü" * 40
     mails = [
         Mail(f"{long} {each:03}", f"{long} <{each}@example.org>", minutes=each) for each in range(45)
     ]
