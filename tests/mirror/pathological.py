@@ -62,6 +62,8 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "100,000 addresses": lambda: _header(b"To", b"a <a@example.org>, " * 100_000),
     "1 MB of brackets in To": lambda: _header(b"To", b"<" * _MEGABYTE),
     "1 MB of at signs in To": lambda: _header(b"To", b"a@" * (_MEGABYTE // 2)),
+    "1 MB of letters in To": lambda: _header(b"To", b"x" * _MEGABYTE),
+    "1 MB of quotes and at signs in To": lambda: _header(b"To", b'"@' * (_MEGABYTE // 2)),
     "1 MB of dots in To": lambda: _header(b"To", b"a . " * (_MEGABYTE // 4)),
     "1 MB of references": lambda: _header(b"References", b"<a@b> " * (_MEGABYTE // 6)),
     "1 MB of comments in Date": lambda: _header(b"Date", b"(" * _MEGABYTE),
