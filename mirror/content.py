@@ -144,7 +144,7 @@ def _shown(message: Message, findings: Findings) -> tuple[str, str]:
     if plain_only:
         unseen = Findings()
         plain = _joined_plain(plain_only, message.hint, unseen)
-        if not seen.strip():
+        if text.is_blank:
             findings.update(unseen)
             return plain, ""
         if _differ(plain, seen):
@@ -185,20 +185,20 @@ def _plain(body: Body, decoded: str, findings: Findings) -> str:
 
 def _unflowed(text: str, *, delete_space: bool) -> str:
     """Lines of format=flowed text (RFC 3676) joined to the paragraphs they were broken from."""
-    lines: list[str] = []
+    lines: list[list[str]] = []
     depth_before, is_open = 0, False
     for line in text.split("\n"):
         content = line.lstrip(">")
         depth = len(line) - len(content)
-        content = content.removeprefix(" ") if depth or content.startswith(" ") else content
+        content = content.removeprefix(" ")
         is_soft = content.endswith(" ") and content != "-- "
         content = content[:-1] if is_soft and delete_space else content
         if is_open and depth == depth_before and content != "-- ":
-            lines[-1] += content
+            lines[-1].append(content)
         else:
-            lines.append(f"{'>' * depth} {content}" if depth else content)
+            lines.append([f"{'>' * depth} " if depth else "", content])
         depth_before, is_open = depth, is_soft
-    return "\n".join(lines)
+    return "\n".join(map("".join, lines))
 
 
 def _differ(plain: str, seen: str) -> bool:

@@ -4,7 +4,7 @@ fold_keeping_separators() defines equality: a pattern is found where its folded 
 It casefolds, takes compatibility forms apart (`ﬁ` is `fi`, `①` is `1`, full width is plain, a no-break space is a
 blank) and drops the accents of Latin, Greek and Cyrillic: every combining mark of the blocks in _ACCENTS. The marks of
 other scripts carry meaning and stay (`が` is not `か`; Thai, Arabic, Hebrew and Indic signs), and so do letters that
-Unicode does not take apart (`ø`, `ł`, `ı`).
+Unicode does not take apart (`ø`, `ł`, `æ`).
 
 fold() maps that text, character by character, to what the index holds, so that whatever is a substring of the one is a
 run of word parts of the other. A word is a run of letters, digits and marks. The characters of scripts written without
@@ -25,7 +25,7 @@ LONG_WORD = "\ue000"
 
 _ACCENTS = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+")
 _NOT_ASCII = re.compile("[^\x00-\x7f]+")
-_TOO_LONG = re.compile(r"[^ ]{%d,}" % (LONGEST_WORD + 1))
+_TOO_LONG = re.compile(f"[^ ]{{{LONGEST_WORD + 1},}}")
 _UNSPACED = (
     (0x0E00, 0x0EFF),  # Thai, Lao
     (0x1000, 0x109F),  # Burmese

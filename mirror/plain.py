@@ -29,6 +29,7 @@ class PlainText:
         self._preformatted = 0
         self._indent = ""
         self._quotes_above = 0
+        self._pictures: list[str] = []
 
     @property
     def is_full(self) -> bool:
@@ -68,6 +69,15 @@ class PlainText:
         self._indent = "  " * min(level, _MAX_INDENT)
         self.write(f"{mark} ")
 
+    def picture(self, alternative: str) -> None:
+        """A picture is shown here that says this; it speaks only where no text does."""
+        self._pictures.append(f"[{alternative}]")
+
+    @property
+    def is_blank(self) -> bool:
+        """No text is shown so far."""
+        return not any(line.strip() for line in (*self._lines, *self._line))
+
     def quote(self, levels: int) -> None:
         """The next text is quoted that many levels more (or less)."""
         self.paragraph()
@@ -92,7 +102,9 @@ class PlainText:
     def text(self) -> str:
         """All of it, without empty lines at either end or two in a row."""
         self.line()
-        return re.sub(r"\n(?:>|[ ])*\n(?:(?:> ?)*\n)+", "\n\n", "\n".join(self._lines)).strip("\n")
+        if self.is_blank:
+            return "\n".join(self._pictures)[:MAX_TEXT]
+        return re.sub(r"\n(?:>|[ ])*\n(?:(?:> ?)*\n)+", "\n\n", "\n".join(self._lines)).strip("\n")[:MAX_TEXT]
 
     def _end_line(self, *, keep_empty: bool = False) -> None:
         written = "".join(self._line)

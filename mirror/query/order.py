@@ -4,8 +4,9 @@ A key compares stored text as UTF-8, which is the order of Python's strings. Aft
 id, then by message id, so that every order is total and a page can start after any row.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from mirror.envelope import base_subject
 from mirror.fold import fold_keeping_separators
 from mirror.message import Address
 from mirror.mirrored import MirroredMessage
@@ -48,14 +49,14 @@ def rest(order: Sequence[Sorter], after: Position | None) -> Fragment:
     for sorter, value in zip(reversed(order), reversed(after[:-2]), strict=True):
         expression = _EXPRESSIONS[sorter.key]
         beyond = Fragment(expression + (" < ?" if sorter.descending else " > ?"), (value,))
-        same = joined(" AND ", [Fragment(expression + " = ?", (value,)), fragment], TRUE)
-        fragment = joined(" OR ", [beyond, same], TRUE)
+        same = joined("AND", (Fragment(expression + " = ?", (value,)), fragment))
+        fragment = joined("OR", (beyond, same))
     return fragment
 
 
-def keys(order: Sequence[Sorter], message: MirroredMessage, base_subject: Callable[[str], str]) -> Position:
+def keys(order: Sequence[Sorter], message: MirroredMessage) -> Position:
     """The position of a message in an order, from what the message shows."""
-    return (*(_key(sorter.key, message, base_subject) for sorter in order), message.content, message.id)
+    return (*(_key(sorter.key, message) for sorter in order), message.content, message.id)
 
 
 def is_after(order: Sequence[Sorter], position: Position, after: Position) -> bool:
@@ -63,18 +64,18 @@ def is_after(order: Sequence[Sorter], position: Position, after: Position) -> bo
     for sorter, value, bound in zip(order, position, after, strict=False):
         if value != bound:
             return (value < bound) == sorter.descending  # type: ignore[operator]
-    return position[-2:] < after[-2:]  # type: ignore[operator]
+    return position[-2:] < after[-2:]
 
 
 def arranged(order: Sequence[Sorter], positions: list[Position]) -> list[Position]:
     """Positions in their order."""
     positions.sort(key=lambda position: position[-2:], reverse=True)
     for index in reversed(range(len(order))):
-        positions.sort(key=lambda position: position[index], reverse=order[index].descending)  # noqa: B023
+        positions.sort(key=lambda position: position[index], reverse=order[index].descending)
     return positions
 
 
-def _key(key: SortKey, message: MirroredMessage, base_subject: Callable[[str], str]) -> Key:
+def _key(key: SortKey, message: MirroredMessage) -> Key:
     match key:
         case "date":
             return seconds(message.date or message.internaldate)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from mirror.fold import LONG_WORD, fold
 from mirror.query.sql import TRUE, Fragment, exact, joined
-from mirror.query.tree import All, Any, Contains, Field, Node, Not, TextContains
+from mirror.query.tree import All, Any, Contains, Field, Node, TextContains
 
 MOST_WORDS = 2_000
 """A pattern that is part of more words than this is not asked of the index."""
@@ -84,16 +84,13 @@ def _propose_all(connection: sqlite3.Connection, nodes: Sequence[Node]) -> Propo
     if not found:
         return None
     return Proposal(
-        " AND ".join(each.match for each in found) if len(found) == 1 else "(" + ") AND (".join(each.match for each in found) + ")",
+        " AND ".join(each.match for each in found)
+        if len(found) == 1
+        else "(" + ") AND (".join(each.match for each in found) + ")",
         sum(each.words for each in found),
         min(each.hits for each in found),
-        joined(" AND ", [each.rest for each in _needed(proposals)], TRUE),
+        joined("AND", (exact(each) if proposal is None else proposal.rest for each, proposal in proposals)),
     )
-
-
-def _needed(proposals: list[tuple[Node, Proposal | None]]) -> list[Proposal]:
-    rests = [Proposal("", 0, 0, exact(node)) if proposal is None else proposal for node, proposal in proposals]
-    return [each for each in rests if each.rest != TRUE]
 
 
 def _propose_any(connection: sqlite3.Connection, node: Node, nodes: Sequence[Node]) -> Proposal | None:
@@ -134,7 +131,13 @@ def _propose_pattern(connection: sqlite3.Connection, node: Node, field: Field, p
 def _parts(folded: str, count: int) -> list[Part]:
     opens, closes = folded.startswith(" "), folded.endswith(" ")
     if count == 1:
-        return [{(True, True): "whole", (True, False): "prefix", (False, True): "suffix", (False, False): "inside"}[opens, closes]]  # type: ignore[list-item]
+        alone: dict[tuple[bool, bool], Part] = {
+            (True, True): "whole",
+            (True, False): "prefix",
+            (False, True): "suffix",
+            (False, False): "inside",
+        }
+        return [alone[opens, closes]]
     first: Part = "whole" if opens else "suffix"
     last: Part = "whole" if closes else "prefix"
     middle: list[Part] = ["whole"] * (count - 2)

@@ -3,12 +3,21 @@
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 _INSTRUCTIONS = 2_000
 """SQLite instructions between two looks at the clock."""
 
 Pair = tuple[int, int]
 _DONE = -(2**62)
+
+
+class OutOfTime(Exception):
+    """A search newest first was cut; everything before the position was tested."""
+
+    def __init__(self, position: Pair) -> None:
+        super().__init__(position)
+        self.position = position
 
 
 class Progress:
@@ -30,6 +39,15 @@ class Progress:
     def stop(self) -> None:
         """Let statements run without a limit again."""
         self._connection.set_progress_handler(None, 0)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Statements within run without a limit: they are short, and their result is wanted even when time is up."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self._connection.set_progress_handler(self.is_over, _INSTRUCTIONS)
 
     def is_over(self) -> bool:
         """Whether the time is up."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -20,8 +20,8 @@ from mirror.mirrored import FolderState, MirroredMessage
 from mirror.query import order, rows, sql
 from mirror.query.order import Position
 from mirror.query.plan import superset
-from mirror.query.progress import Progress
-from mirror.query.search import Scope, newest_first, sorted_positions
+from mirror.query.progress import OutOfTime, Progress
+from mirror.query.search import Scope, content_moment, newest_first, sorted_positions
 from mirror.query.tree import Node, OneOf, Positions, Query, conditions, evaluate, replace_nodes
 
 View = Callable[[MirroredMessage], MirroredMessage | None]
@@ -41,6 +41,14 @@ class Page:
     searched_back_to: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LastPass:
+    """ended: None before the first pass ended. error: why it failed, in plain words, or ""."""
+
+    ended: datetime | None
+    error: str
+
+
 class Reader:
     """One read-only connection to one mirror's file.
 
@@ -53,7 +61,11 @@ class Reader:
             raise MirrorAbsent("this mailbox is not mirrored yet")
         try:
             self._connection = sqlite3.connect(
-                f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5, isolation_level=None, check_same_thread=False
+                f"{path.absolute().as_uri()}?mode=ro",
+                uri=True,
+                timeout=5,
+                isolation_level=None,
+                check_same_thread=False,
             )
         except sqlite3.OperationalError as exc:
             raise MirrorAbsent("this mailbox is not mirrored yet") from exc
@@ -78,7 +90,9 @@ class Reader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -89,6 +103,12 @@ class Reader:
         """Every folder of the mirror that upstream still has, by name."""
         with self._reading():
             return [rows.folder(row) for row in self._connection.execute(_FOLDERS)]
+
+    def last_pass(self) -> LastPass:
+        """When the mirror was last brought to agree with upstream, and what stood in the way."""
+        with self._reading():
+            ended, error = self._connection.execute("SELECT pass_ended_at, error FROM mirror").fetchone()
+        return LastPass(datetime.fromtimestamp(ended, UTC) if ended else None, error)
 
     def message(
         self, folder_id: int, message_id: int, with_html: bool = False, with_headers: bool = False
@@ -121,99 +141,172 @@ class Reader:
                 if wanted.filter is not None and any(isinstance(each, Positions) for each in conditions(wanted.filter)):
                     wanted = Query(replace_nodes(wanted.filter, self._placed(folder_id, view)), wanted.order)
                 if view is not None:
-                    return self._restricted(scope, wanted, after, limit, view)
-                if wanted.order:
-                    return self._sorted(scope, wanted, after, limit)
-                return self._newest(scope, wanted, after, limit)
+                    restricted = self._restricted_sorted if wanted.order else self._restricted
+                    return restricted(scope, wanted, after, limit, view)
+                return (self._sorted if wanted.order else self._newest)(scope, wanted, after, limit)
             finally:
                 self._progress.stop()
 
     def _newest(self, scope: Scope, query: Query, after: Position | None, limit: int) -> Page:
         found: list[Position] = []
+        cut: OutOfTime | None = None
         try:
             for pair in newest_first(self._connection, scope, query.filter, after, limit, self._progress):
                 found.append(pair)
                 if len(found) > limit:
                     break
-        except sqlite3.OperationalError as exc:
-            return self._cut_short(exc, self._load_positions(scope.folder, found), self._progress.tested_above, after)
-        messages = self._load_positions(scope.folder, found[:limit])
-        return Page(messages, found[limit - 1] if len(found) > limit else None)
-
-    def _sorted(self, scope: Scope, query: Query, after: Position | None, limit: int) -> Page:
-        try:
-            found = sorted_positions(self._connection, scope, query.filter, query.order, after, limit + 1)
-        except sqlite3.OperationalError as exc:
-            self._raise_unless_over(exc)
-            raise QueryTooSlow from exc
-        messages = self._load_positions(scope.folder, found[:limit])
-        return Page(messages, found[limit - 1] if len(found) > limit else None)
+        except OutOfTime as exc:
+            cut = exc
+        return self._newest_page(self._load_positions(scope, found), after, limit, cut)
 
     def _restricted(self, scope: Scope, query: Query, after: Position | None, limit: int, view: View) -> Page:
-        if query.order:
-            return self._restricted_sorted(scope, query, after, limit, view)
         found: list[MirroredMessage] = []
-        tested: int | None = None
+        cut: OutOfTime | None = None
         try:
             for message in self._viewed(scope, query.filter, after, limit, view):
                 found.append(message)
                 if len(found) > limit:
                     break
-        except sqlite3.OperationalError as exc:
-            return self._cut_short(exc, found, self._progress.tested_above, after)
-        last = found[limit - 1] if len(found) > limit else None
-        return Page(found[:limit], None if last is None else (last.content, last.id))
+        except OutOfTime as exc:
+            cut = exc
+        return self._newest_page(found, after, limit, cut)
 
-    def _restricted_sorted(
-        self, scope: Scope, query: Query, after: Position | None, limit: int, view: View
-    ) -> Page:
-        shown: dict[int, MirroredMessage] = {}
-        positions: list[Position] = []
+    @staticmethod
+    def _newest_page(found: list[MirroredMessage], after: Position | None, limit: int, cut: OutOfTime | None) -> Page:
+        if len(found) > limit:
+            last = found[limit - 1]
+            return Page(found[:limit], (last.content, last.id))
+        if cut is None:
+            return Page(found, None)
+        if cut.position >= (after or _BEFORE_ALL):
+            raise QueryTooSlow
+        return Page(found, cut.position, content_moment(cut.position[0]))
+
+    def _sorted(self, scope: Scope, query: Query, after: Position | None, limit: int) -> Page:
+        try:
+            found = sorted_positions(self._connection, scope, query.filter, query.order, after, limit + 1)
+        except sqlite3.OperationalError as exc:
+            if not self._progress.is_over():
+                raise
+            raise QueryTooSlow from exc
+        messages = self._load_positions(scope, found[:limit])
+        return Page(messages, found[limit - 1] if len(found) > limit else None)
+
+    def _restricted_sorted(self, scope: Scope, query: Query, after: Position | None, limit: int, view: View) -> Page:
+        shown: dict[Position, MirroredMessage] = {}
         try:
             for message in self._viewed(scope, query.filter, None, scope.messages, view):
-                position = order.keys(query.order, message, base_subject)
+                position = order.keys(query.order, message)
                 if after is None or order.is_after(query.order, position, after):
-                    positions.append(position)
-                    shown[message.id] = message
-        except sqlite3.OperationalError as exc:
-            self._raise_unless_over(exc)
+                    shown[position] = message
+        except OutOfTime as exc:
             raise QueryTooSlow from exc
-        found = order.arranged(query.order, positions)
-        messages = [shown[int(position[-1])] for position in found[:limit]]
-        return Page(messages, found[limit - 1] if len(found) > limit else None)
+        found = order.arranged(query.order, list(shown))
+        return Page([shown[each] for each in found[:limit]], found[limit - 1] if len(found) > limit else None)
 
     def _viewed(
         self, scope: Scope, node: Node | None, after: Position | None, limit: int, view: View
     ) -> Iterator[MirroredMessage]:
         """What a profile sees of the messages that match for it, newest first."""
-        candidates = newest_first(
+        proposed = newest_first(
             self._connection, scope, None if node is None else superset(node), after, limit, self._progress
         )
-        while batch := list(islice(candidates, _BATCH)):
-            for message in self._load_positions(scope.folder, batch, with_all=True):
+        cut: OutOfTime | None = None
+        while cut is None:
+            batch: list[Position] = []
+            try:
+                for pair in islice(proposed, _BATCH):
+                    batch.append(pair)
+            except OutOfTime as exc:
+                cut = exc
+            for message in self._load_positions(scope, batch, with_all=True):
                 shown = view(message)
                 if shown is not None and (node is None or evaluate(node, shown)):
                     yield shown
+            if cut is None and len(batch) < _BATCH:
+                return
+            if cut is None and self._progress.is_over():
+                cut = OutOfTime((int(batch[-1][0]), int(batch[-1][1])))
+        raise cut
+
+    def _placed(self, folder_id: int, view: View | None) -> Callable[[Node], Node]:
+        """Replaces positions by the messages that are there."""
+        places: list[int] | None = None
+
+        def placed(node: Node) -> Node:
+            nonlocal places
+            if not isinstance(node, Positions):
+                return node
+            if places is None:
+                places = [row[0] for row in self._connection.execute(_IN_UID_ORDER, (folder_id,))]
+                if view is not None:
+                    loaded = self._load(folder_id, places, with_all=True)
+                    places = [each.id for each in map(view, loaded) if each is not None]
+            return OneOf(frozenset(places[index] for index in _indexes(node, len(places))))
+
+        return placed
+
+    def _scope(self, folder_id: int) -> Scope:
+        """How large the folder and the mirror are; counted at most once a minute, since only estimates need it."""
+        now = time.monotonic()
+        known = self._scopes.get(folder_id)
+        if known is None or now - known[0] > _SCOPE_SECONDS:
+            (messages,) = self._connection.execute(_COUNT, (folder_id,)).fetchone()
+            (total,) = self._connection.execute(_TOTAL).fetchone()
+            known = (now, Scope(folder_id, messages, max(total or 0, messages)))
+            self._scopes[folder_id] = known
+        return known[1]
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """One snapshot of the mirror for every statement within."""
+        try:
+            self._connection.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError as exc:
+            raise MirrorCorrupt(str(exc)) from exc
+
+    def _load_positions(
+        self, scope: Scope, positions: Sequence[Position], *, with_all: bool = False
+    ) -> list[MirroredMessage]:
+        with self._progress.paused():
+            return self._load(scope.folder, [int(position[-1]) for position in positions], with_all=with_all)
 
     def _load(
         self,
         folder_id: int,
         message_ids: Sequence[int],
         *,
+        with_all: bool = False,
         with_text: bool = False,
         with_html: bool = False,
         with_headers: bool = False,
     ) -> list[MirroredMessage]:
+        loaded = (with_text or with_all, with_html, with_headers or with_all)
         found = {
             row[0]: rows.message(row)
-            for row in self._connection.execute(
-                _MESSAGES, (with_text, with_html, with_headers, json.dumps(list(message_ids)), folder_id)
-            )
+            for row in self._connection.execute(_MESSAGES, (*loaded, json.dumps(list(message_ids)), folder_id))
         }
         return [found[each] for each in message_ids if each in found]
 
 
-_PRAGMAS = ("PRAGMA query_only = 1", "PRAGMA busy_timeout = 5000", "PRAGMA cache_size = -16384", "PRAGMA mmap_size = 268435456")
+def _indexes(node: Positions, count: int) -> Iterator[int]:
+    for first, last in node.ranges:
+        low, high = sorted((count if first is None else first, count if last is None else last))
+        yield from range(max(low, 1) - 1, min(high, count))
+
+
+_PRAGMAS = (
+    "PRAGMA query_only = 1",
+    "PRAGMA busy_timeout = 5000",
+    "PRAGMA cache_size = -16384",
+    "PRAGMA mmap_size = 268435456",
+)
 _EPOCH = "SELECT epoch FROM mirror"
 _FOLDERS = """
     SELECT folder.id, folder.raw, folder.name, folder.delimiter, folder.attributes, folder.role, folder.selectable,
@@ -240,11 +333,13 @@ _MESSAGES = """
     LEFT JOIN body ON body.content = message.content
     WHERE message.folder = ? AND content.state >= 1
     """
-_WALK = """
-    SELECT message.content, message.id
-    FROM message INDEXED BY message_walk
-    CROSS JOIN content ON content.id = message.content
-    LEFT JOIN body ON body.content = message.content
+_IN_UID_ORDER = """
+    SELECT message.id FROM message CROSS JOIN content ON content.id = message.content
     WHERE message.folder = ? AND content.state >= 1
+    ORDER BY message.uid
     """
-_NEWEST_FIRST = "ORDER BY message.content DESC, message.id DESC LIMIT ?"
+_COUNT = "SELECT count(*) FROM message WHERE folder = ?"
+_TOTAL = "SELECT max(id) FROM message"
+_BATCH = 64
+_SCOPE_SECONDS = 60.0
+_BEFORE_ALL: Position = (2**62, 0)

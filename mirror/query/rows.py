@@ -13,7 +13,7 @@ Row = tuple[Any, ...]
 
 
 def folder(row: Row) -> FolderState:
-    """A folder from its id, raw, name, delimiter, attributes, role, selectable, uidvalidity, as_of, enumerated, error, and counts."""
+    """A folder from the columns of the reader's SELECT, in its order."""
     (id_, raw, name, delimiter, attributes, role, selectable, uidvalidity, as_of, enumerated, error) = row[:11]
     messages, pending, quarantined = row[11:]
     return FolderState(

@@ -11,13 +11,15 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from mirror.query import order
 from mirror.query.order import Position
 from mirror.query.plan import Proposal, propose
-from mirror.query.progress import Progress
-from mirror.query.sql import TRUE, Fragment, exact
+from mirror.query.progress import OutOfTime, Progress
+from mirror.query.sql import FALSE, TRUE, Fragment, exact
 from mirror.query.tree import All, Node, OneOf, Received, ReceivedAt, Sorter
+from mirror.schema import SPILL_BITS
 
 Pair = tuple[int, int]
 """A content's id and a message's id."""
@@ -25,6 +27,7 @@ Pair = tuple[int, int]
 _LOWEST = -(2**62)
 _HIGHEST = 2**62
 _ID_EPOCH = 946_684_800
+_FIRST_DAY = 719_163
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,16 @@ class Scope:
 
 
 def newest_first(
-    connection: sqlite3.Connection, scope: Scope, node: Node | None, after: Position | None, limit: int, progress: Progress
+    connection: sqlite3.Connection,
+    scope: Scope,
+    node: Node | None,
+    after: Position | None,
+    limit: int,
+    progress: Progress,
 ) -> Iterator[Pair]:
     """Messages that match, in default order, after a position. limit: about how many will be taken.
 
-    progress says at any time down to which content everything was searched.
+    Raises OutOfTime when the time is up, after the messages found until then.
     """
     span = _span(connection, node, _HIGHEST if after is None else int(after[-2]))
     progress.begin(span.high)
@@ -61,10 +69,12 @@ def newest_first(
                 yield from sorted((each for each in group if each < bound), reverse=True)
                 group = []
             group.append(pair)
-    except sqlite3.OperationalError:
+    except sqlite3.OperationalError as exc:
+        if not progress.is_over():
+            raise
         if group and group[0][0] > progress.tested_above:
             yield from sorted((each for each in group if each < bound), reverse=True)
-        raise
+        raise OutOfTime((progress.tested_above + 1, 0)) from exc
     yield from sorted((each for each in group if each < bound), reverse=True)
 
 
@@ -77,6 +87,8 @@ def sorted_positions(
     limit: int,
 ) -> list[Position]:
     """The first `limit` matches after a position, as positions in the order of the sorters."""
+    if node is not None and exact(node) == FALSE:
+        return []
     span = _span(connection, node, _HIGHEST)
     proposal = propose(connection, node)
     start = order.rest(sorters, after)
@@ -90,8 +102,17 @@ def sorted_positions(
         found.extend(
             connection.execute(
                 " ".join(
-                    ("SELECT", order.columns(sorters) + "message.content, message.id", way.sql, "AND", start.sql)
-                    + ("ORDER BY", order.order_by(sorters), "LIMIT ?")
+                    (
+                        "SELECT",
+                        order.columns(sorters),
+                        "message.content, message.id",
+                        way.sql,
+                        "AND",
+                        start.sql,
+                        "ORDER BY",
+                        order.order_by(sorters),
+                        "LIMIT ?",
+                    )
                 ),
                 (*way.values, *start.values, limit),
             )
@@ -99,9 +120,16 @@ def sorted_positions(
     return order.arranged(sorters, found)[:limit]
 
 
+def content_moment(content: int) -> datetime:
+    """The minute of INTERNALDATE that a content id stands for."""
+    return datetime.fromtimestamp((content >> SPILL_BITS) * 60 + _ID_EPOCH, UTC)
+
+
 def _streams(
     connection: sqlite3.Connection, scope: Scope, node: Node | None, span: Span, limit: int, progress: Progress
 ) -> Iterator[Pair]:
+    if node is not None and exact(node) == FALSE:
+        return
     ids = _ids(node)
     if ids is not None:
         yield from _run(connection, _by_ids(scope, span, node, ids))
@@ -159,14 +187,11 @@ def _span(connection: sqlite3.Connection, node: Node | None, high: int) -> Span:
     for each in node.nodes if isinstance(node, All) else () if node is None else (node,):
         earliest, latest = _moments(each)
         if earliest is not None:
-            low = max(low, (earliest - _ID_EPOCH) // 60 << _SPILL_BITS)
+            low = max(low, (earliest - _ID_EPOCH) // 60 << SPILL_BITS)
         if latest is not None:
             spilled = connection.execute(_MOST_SPILLED).fetchone()[0] or 0
-            high = min(high, ((latest - _ID_EPOCH) // 60 + spilled + 2) << _SPILL_BITS)
+            high = min(high, ((latest - _ID_EPOCH) // 60 + spilled + 2) << SPILL_BITS)
     return Span(low, high)
-
-
-_SPILL_BITS = 3
 
 
 def _moments(node: Node) -> tuple[int | None, int | None]:
@@ -181,9 +206,6 @@ def _moments(node: Node) -> tuple[int | None, int | None]:
     earliest = None if relation == "<" else moment - slack
     latest = moment + slack + slack if relation in ("<", "=") else None
     return earliest, latest
-
-
-_FIRST_DAY = 719_163
 
 
 def _ids(node: Node | None) -> list[int] | None:

@@ -6,9 +6,11 @@ The functions that fragments use are registered by register().
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from typing import Literal
 
 from mirror.fold import fold_keeping_separators, people
 from mirror.query.tree import (
@@ -82,7 +84,8 @@ _SIZE: dict[Relation, str] = {
 }
 _TEXT = (
     "(holds(content.subject, ?1) OR people_hold(content.sender, ?1) OR people_hold(content.recipient, ?1) "
-    "OR people_hold(content.cc, ?1) OR people_hold(content.bcc, ?1) OR holds(body.text, ?1) OR lines_hold(body.headers, ?1))"
+    "OR people_hold(content.cc, ?1) OR people_hold(content.bcc, ?1) OR holds(body.text, ?1) "
+    "OR lines_hold(body.headers, ?1))"
 ).replace("?1", "?")
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 
@@ -100,23 +103,24 @@ def exact(node: Node) -> Fragment:
     """The condition as a test of one row, equal to evaluate() of its message."""
     match node:
         case All(nodes):
-            return joined(" AND ", [exact(each) for each in nodes], TRUE)
+            return joined("AND", map(exact, nodes))
         case Any(nodes):
-            return joined(" OR ", [exact(each) for each in nodes], FALSE)
+            return joined("OR", map(exact, nodes))
         case Not(inner):
-            fragment = exact(inner)
-            return Fragment("NOT (" + fragment.sql + ")", fragment.values)
+            return opposite(exact(inner))
         case Contains(field, pattern):
             folded = fold_keeping_separators(pattern)
-            return Fragment(_COLUMNS[field], (folded,)) if folded else TRUE
+            return _contains(_COLUMNS[field], 1, folded)
         case HeaderContains(name, pattern):
-            return Fragment("header_holds(body.headers, ?, ?)", (name.lower(), fold_keeping_separators(pattern)))
-        case TextContains(pattern):
             folded = fold_keeping_separators(pattern)
-            return Fragment(_TEXT, (folded,) * 7) if folded else TRUE
+            if _NUL in name + folded:
+                return FALSE
+            return Fragment("header_holds(body.headers, ?, ?)", (name.lower(), folded))
+        case TextContains(pattern):
+            return _contains(_TEXT, 7, fold_keeping_separators(pattern))
         case Sent(relation, day, or_received):
             fragment = Fragment(_SENT[relation], (day.toordinal() - _FIRST_DAY,))
-            return fragment if or_received else joined(" AND ", [Fragment("content.sent IS NOT NULL"), fragment], TRUE)
+            return fragment if or_received else joined("AND", (Fragment("content.sent IS NOT NULL"), fragment))
         case Received(relation, day):
             moment = (day.toordinal() - _FIRST_DAY) * 86_400
             return Fragment(_RECEIVED[relation], (moment,) * (2 if relation == "=" else 1))
@@ -125,7 +129,7 @@ def exact(node: Node) -> Fragment:
         case Flagged(flag) if flag in SYSTEM_FLAGS.values():
             return Fragment("instr(message.flags, ?) > 0", (json.dumps(flag),))
         case Flagged(flag):
-            return Fragment("keyword(message.flags, ?)", (flag.lower(),))
+            return FALSE if _NUL in flag else Fragment("keyword(message.flags, ?)", (flag.lower(),))
         case Size(relation, octets):
             return Fragment(_SIZE[relation], (octets,))
         case OneOf(ids):
@@ -134,14 +138,38 @@ def exact(node: Node) -> Fragment:
             raise LookupError("positions have a meaning within a folder only; a Reader replaces them")
 
 
-def joined(operator: str, fragments: list[Fragment], empty: Fragment) -> Fragment:
-    """Fragments joined by an operator within parentheses."""
-    if len(fragments) <= 1:
-        return fragments[0] if fragments else empty
+# Nothing in a mirror has a NUL; in a pattern it would end the string where SQLite hands it to a function.
+_NUL = "\0"
+
+
+def _contains(test: str, places: int, folded: str) -> Fragment:
+    if _NUL in folded:
+        return FALSE
+    return Fragment(test, (folded,) * places) if folded else TRUE
+
+
+def joined(operator: Literal["AND", "OR"], fragments: Iterable[Fragment]) -> Fragment:
+    """Fragments joined within parentheses; a constant among them decides or goes away.
+
+    SQLite finds no plan for a constantly false statement that names a partial index.
+    """
+    neutral, deciding = (TRUE, FALSE) if operator == "AND" else (FALSE, TRUE)
+    kept = [each for each in fragments if each != neutral]
+    if deciding in kept:
+        return deciding
+    if len(kept) <= 1:
+        return kept[0] if kept else neutral
     return Fragment(
-        "(" + operator.join(each.sql for each in fragments) + ")",
-        tuple(value for each in fragments for value in each.values),
+        "(" + f" {operator} ".join(each.sql for each in kept) + ")",
+        tuple(value for each in kept for value in each.values),
     )
+
+
+def opposite(fragment: Fragment) -> Fragment:
+    """The fragment negated."""
+    if fragment in (TRUE, FALSE):
+        return FALSE if fragment == TRUE else TRUE
+    return Fragment("NOT (" + fragment.sql + ")", fragment.values)
 
 
 def _holds(text: str | None, folded_pattern: str) -> bool:

@@ -91,7 +91,8 @@ def _documents(columns: list[Columns]) -> list[tuple[str, int]]:
 
 
 _CONTENTS = """
-    SELECT content.id, content.subject, content.sender, content.recipient, content.cc, content.bcc, coalesce(body.text, '')
+    SELECT content.id, content.subject, content.sender, content.recipient, content.cc, content.bcc,
+        coalesce(body.text, '')
     FROM json_each(?) AS asked
     CROSS JOIN content ON content.id = asked.value
     LEFT JOIN body ON body.content = content.id

@@ -42,8 +42,6 @@ def make_mirror(tmp_path: Path, parsers: Parsers) -> Iterator[Callable[[Provider
 
 
 @pytest.fixture
-def mirror(
-    dovecot: Dovecot, user: str, password_file: Path, make_mirror: Callable[[Provider], Mirror]
-) -> Mirror:
+def mirror(dovecot: Dovecot, user: str, password_file: Path, make_mirror: Callable[[Provider], Mirror]) -> Mirror:
     """A mirror of an empty mailbox on Dovecot."""
     return make_mirror(provider_at(dovecot.port, user, password_file))

@@ -59,7 +59,9 @@ class Mirror:
             "SELECT folder.name, message.uid, message.flags, hex(content.digest) FROM message"
             " JOIN folder ON folder.id = message.folder JOIN content ON content.id = message.content"
         )
-        return {(str(f), int(str(uid)), frozenset(json.loads(str(flags))), str(sha).lower()) for f, uid, flags, sha in found}
+        return {
+            (str(f), int(str(uid)), frozenset(json.loads(str(flags))), str(sha).lower()) for f, uid, flags, sha in found
+        }
 
     def folders(self) -> set[str]:
         """Names of the folders that readers see."""

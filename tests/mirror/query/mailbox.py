@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mirror import schema
+from mirror.envelope import base_subject
 from mirror.fold import fold, fold_keeping_separators, people
 from mirror.query import words
 
@@ -52,7 +53,8 @@ def build(path: Path, mails: Iterable[Mail], folders: Sequence[str] = ("INBOX",)
         connection.execute("INSERT INTO mirror (id, epoch, fold_version) VALUES (1, 77, 1)")
         for name in folders:
             connection.execute(
-                "INSERT INTO folder (raw, name, delimiter, enumerated, as_of) VALUES (?, ?, '/', 1, 0)", (name.encode(), name)
+                "INSERT INTO folder (raw, name, delimiter, enumerated, as_of) VALUES (?, ?, '/', 1, 0)",
+                (name.encode(), name),
             )
         add(connection, mails, batch)
 
@@ -108,10 +110,13 @@ def _insert(connection: sqlite3.Connection, content: int, mail: Mail) -> None:
             None if mail.sent is None else int(mail.sent.timestamp()),
             None if mail.sent is None else _zone(mail.sent),
             written.date().toordinal() - datetime(1970, 1, 1).toordinal(),
-            _key(mail.subject),
+            _key(base_subject(mail.subject)),
             _key(mail.sender[0][0] or mail.sender[0][1] if mail.sender else ""),
             _key(mail.recipient[0][0] or mail.recipient[0][1] if mail.recipient else ""),
-            *(json.dumps(list(map(list, each)), ensure_ascii=False) for each in (mail.sender, mail.recipient, mail.cc, mail.bcc)),
+            *(
+                json.dumps(list(map(list, each)), ensure_ascii=False)
+                for each in (mail.sender, mail.recipient, mail.cc, mail.bcc)
+            ),
             mail.text[:200],
         ),
     )
