@@ -89,12 +89,16 @@ class Look:
     see_through: bool = False
 
 
+PLAIN = Look()
+"""The look of an element whose style says nothing."""
+
+
 @lru_cache(maxsize=1024)
 def look_of(style: str) -> Look:
     """What this list of declarations declares."""
     values = declared(style[:_MAX_STYLE])
     if not values:
-        return Look()
+        return PLAIN
     color = values.get("-webkit-text-fill-color") or values.get("color")
     background = values.get("background-color") or values.get("background")
     if "url(" in values.get("background", "") or "url(" in values.get("background-image", ""):

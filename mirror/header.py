@@ -23,6 +23,7 @@ _KNOWN = re.compile(
     rb"delivered-to|reply-to|sender|dkim-signature|arc-[a-z-]+|references|in-reply-to|list-[a-z-]+|user-agent|"
     rb"authentication-results|precedence|importance|organization)[ \t]*:"
 )
+_SEPARATOR = re.compile(rb">?From +[^\s:]")
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 _FOLD = re.compile(r"[\r\n]+[ \t]*")
 
@@ -91,7 +92,7 @@ def read_block(data: bytes, start: int, stop: int) -> Block:
 def _after_mailbox_separator(data: bytes, start: int, stop: int) -> int:
     if data.startswith(b"\xef\xbb\xbf", start):
         start += 3
-    if data.startswith((b"From ", b">From "), start):
+    if _SEPARATOR.match(data, start, stop):
         start = data.find(b"\n", start, stop) + 1 or stop
     return start
 

@@ -10,7 +10,7 @@ import re
 import lxml.etree
 import lxml.html
 
-from mirror.css import Look, look_of
+from mirror.css import PLAIN, look_of
 from mirror.inherited import Inherited, with_old_attributes
 from mirror.invisible import Findings, one_line, visible
 from mirror.markup import BLOCKS, TAGS, Markup
@@ -176,16 +176,17 @@ class _Walk:
             self.dropped_depth += 1
             return True, False
         attributes = element.attrib
-        if not attributes and not self.sheet:
-            return False, False
-        style = attributes.get("style", "")
-        if self.sheet:
-            style = self._with_rules(element, style)
-        look = look_of(style) if style else Look()
-        if attributes:
-            look = with_old_attributes(look, element)
-        self.state = self.state.under(look)
-        is_hidden = look.hides or "hidden" in attributes or (tag == "dialog" and "open" not in attributes)
+        is_hidden = "hidden" in attributes or (tag == "dialog" and "open" not in attributes)
+        if attributes or self.sheet:
+            style = attributes.get("style", "")
+            if self.sheet:
+                style = self._with_rules(element, style)
+            look = look_of(style) if style else PLAIN
+            if attributes:
+                look = with_old_attributes(look, element)
+            if look is not PLAIN:
+                self.state = self.state.under(look)
+                is_hidden = is_hidden or look.hides
         self.hidden_depth += is_hidden
         return False, is_hidden
 

@@ -7,6 +7,7 @@ _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _NOT_BASE64 = bytes(set(range(256)) - set(_ALPHABET))
 _BASE64_BYTES = _ALPHABET + b"= \t\r\n"
 _SAMPLE = 4_096
+_MIN_SAMPLE = 4
 _FIRST_LINE = re.compile(rb"\s*[A-Za-z0-9+/]{20,}={0,2}[ \t]*\r*(?:\n|$)")
 _BLANK_LINE = re.compile(rb"(?<=[A-Za-z0-9+/=])\r?\n\r?\n(?=\s*\S)")
 _PADDING = re.compile(rb"=+")
@@ -55,6 +56,8 @@ def _decode_base64(data: bytes) -> bytes:
 
 def _looks_encoded(sample: bytes) -> bool:
     """Whether this is base64 at all: some mailers only say so."""
+    head = sample.partition(b"=")[0]
+    sample = head if len(head) >= _MIN_SAMPLE else sample
     foreign = len(sample.translate(None, _BASE64_BYTES))
     if foreign * 10 <= len(sample) and sample.count(b" ") * 20 <= len(sample):
         return True

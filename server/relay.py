@@ -526,7 +526,8 @@ def relay_tools(relay: Relay) -> list[Tool[Any]]:
         Tool(
             "search_messages",
             "Search messages",
-            "Find messages in a folder. The answer is like that of list_messages.\n" + QUERY_LANGUAGE,
+            "Find messages in a folder. The answer is like that of list_messages; searched_back_to, when it is there, means "
+            "that the search ran out of time at that date and next_cursor goes on from it.\n" + QUERY_LANGUAGE,
             SearchMessages,
             relay.search_messages,
             READS,

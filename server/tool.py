@@ -102,12 +102,19 @@ SENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_
 
 
 def input_schema(arguments: type[Arguments]) -> dict[str, Any]:
-    """The JSON schema of a tool's arguments, without the titles that pydantic makes up."""
+    """The JSON schema of a tool's arguments, as plain as models read it best.
+
+    Without the titles that pydantic makes up; null in place of an optional argument is taken but not advertised.
+    """
     schema = arguments.model_json_schema(by_alias=True)
     schema.pop("title", None)
     schema.pop("description", None)
     for member in schema.get("properties", {}).values():
         member.pop("title", None)
+        match member.pop("anyOf", None):
+            case [declared, {"type": "null"}]:
+                member.pop("default", None)
+                member.update(declared)
     return {"type": "object", "properties": {}, **schema}
 
 

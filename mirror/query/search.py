@@ -145,8 +145,8 @@ def _streams(
         if span.low <= span.high:
             yield from heapq.merge(
                 *progress.both(
-                    _run(connection, _by_index(scope, span, proposal)),
-                    _run(connection, _by_pending(scope, span, node)),
+                    _run(connection, _by_index(scope, span, proposal), "fts.rowid"),
+                    _run(connection, _by_pending(scope, span, node), "content.id"),
                 ),
                 reverse=True,
             )
@@ -167,7 +167,7 @@ def _index_cost(scope: Scope, proposal: Proposal, limit: int) -> float:
     return proposal.words * _SEEK + examined * (_PROBE if proposal.rest == TRUE else _TEST)
 
 
-_SEEK, _PROBE, _TEST = 15e-6, 2e-6, 8e-6
+_SEEK, _PROBE, _TEST = 50e-6, 2e-6, 8e-6
 """Seconds to look a word up in the index, to see whether a folder has a content, and to test a content's text."""
 
 
@@ -215,9 +215,9 @@ def _ids(node: Node | None) -> list[int] | None:
     return None
 
 
-def _run(connection: sqlite3.Connection, way: Fragment) -> Iterator[Pair]:
+def _run(connection: sqlite3.Connection, way: Fragment, by: str = "message.content") -> Iterator[Pair]:
     return connection.execute(
-        " ".join(("SELECT message.content, message.id", way.sql, "ORDER BY message.content DESC")), way.values
+        " ".join(("SELECT message.content, message.id", way.sql, "ORDER BY", by, "DESC")), way.values
     )
 
 
@@ -245,6 +245,7 @@ def _by_ids(scope: Scope, span: Span, node: Node | None, ids: list[int]) -> Frag
     )
 
 
+# The plus signs keep SQLite from looking messages up by the range of ids instead of by the id.
 _WALK = """
     FROM message INDEXED BY message_walk
     CROSS JOIN content ON content.id = message.content
@@ -253,14 +254,14 @@ _WALK = """
     """
 _INDEX = """
     FROM fts
-    CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = fts.rowid
+    CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = +fts.rowid
     LEFT JOIN content ON content.id = fts.rowid
     LEFT JOIN body ON body.content = fts.rowid
     WHERE fts MATCH ? AND fts.rowid BETWEEN ? AND ? AND reached(fts.rowid)
     """
 _PENDING = """
     FROM content INDEXED BY content_pending
-    CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = content.id
+    CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = +content.id
     LEFT JOIN body ON body.content = content.id
     WHERE content.state < 2 AND content.state >= 1 AND content.id BETWEEN ? AND ? AND reached_pending(content.id)
     """
