@@ -21,7 +21,7 @@ from mirror.query import order, rows, sql
 from mirror.query.order import Position
 from mirror.query.plan import superset
 from mirror.query.progress import OutOfTime, Progress
-from mirror.query.search import Scope, content_moment, newest_first, sorted_positions
+from mirror.query.search import Scope, Search, content_moment
 from mirror.query.tree import Node, OneOf, Positions, Query, conditions, evaluate, replace_nodes
 
 View = Callable[[MirroredMessage], MirroredMessage | None]
@@ -151,7 +151,7 @@ class Reader:
         found: list[Position] = []
         cut: OutOfTime | None = None
         try:
-            for pair in newest_first(self._connection, scope, query.filter, after, limit, self._progress):
+            for pair in self._search(scope, query.filter).newest_first(after, limit):
                 found.append(pair)
                 if len(found) > limit:
                     break
@@ -184,7 +184,7 @@ class Reader:
 
     def _sorted(self, scope: Scope, query: Query, after: Position | None, limit: int) -> Page:
         try:
-            found = sorted_positions(self._connection, scope, query.filter, query.order, after, limit + 1)
+            found = self._search(scope, query.filter).sorted_positions(query.order, after, limit + 1)
         except sqlite3.OperationalError as exc:
             if not self._progress.is_over():
                 raise
@@ -208,9 +208,7 @@ class Reader:
         self, scope: Scope, node: Node | None, after: Position | None, limit: int, view: View
     ) -> Iterator[MirroredMessage]:
         """What a profile sees of the messages that match for it, newest first."""
-        proposed = newest_first(
-            self._connection, scope, None if node is None else superset(node), after, limit, self._progress
-        )
+        proposed = self._search(scope, None if node is None else superset(node)).newest_first(after, limit)
         cut: OutOfTime | None = None
         while cut is None:
             batch: list[Position] = []
@@ -256,6 +254,9 @@ class Reader:
             known = (now, Scope(folder_id, messages, max(total or 0, messages)))
             self._scopes[folder_id] = known
         return known[1]
+
+    def _search(self, scope: Scope, node: Node | None) -> Search:
+        return Search(self._connection, scope, node, self._progress)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

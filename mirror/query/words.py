@@ -27,11 +27,7 @@ def index(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
         "INSERT INTO fts (rowid, subject, sender, recipient, copied, body) VALUES (?, ?, ?, ?, ?, ?)", columns
     )
     last = connection.execute("SELECT coalesce(max(id), 0) FROM word").fetchone()
-    connection.executemany(
-        "INSERT INTO word (term, documents) VALUES (?, ?)"
-        " ON CONFLICT (term) DO UPDATE SET documents = documents + excluded.documents",
-        _documents(columns),
-    )
+    connection.executemany(_ADD, _counts(columns))
     connection.execute(
         "INSERT INTO word_trigram (rowid, term) SELECT id, term FROM word WHERE id > ? AND length(term) >= 3", last
     )
@@ -44,10 +40,7 @@ def unindex(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
         "INSERT INTO fts (fts, rowid, subject, sender, recipient, copied, body) VALUES ('delete', ?, ?, ?, ?, ?, ?)",
         columns,
     )
-    connection.executemany(
-        "UPDATE word SET documents = documents - ?2 WHERE term = ?1",
-        _documents(columns),
-    )
+    connection.executemany(_TAKE, _counts(columns))
     connection.execute(
         "INSERT INTO word_trigram (word_trigram, rowid, term)"
         " SELECT 'delete', id, term FROM word WHERE documents <= 0 AND length(term) >= 3"
@@ -82,14 +75,29 @@ def _folded(connection: sqlite3.Connection, content_ids: list[int]) -> list[Colu
     ]
 
 
-def _documents(columns: list[Columns]) -> list[tuple[str, int]]:
-    counts: Counter[str] = Counter()
-    for _, *texts in columns:
-        counts.update(set(" ".join(texts).split(" ")))
-    counts.pop("", None)
-    return sorted(counts.items())
+def _counts(columns: list[Columns]) -> list[tuple[str, int, int, int]]:
+    """Every word, and how many of the contents have it at all, in the subject, among the people."""
+    documents: Counter[str] = Counter()
+    subjects: Counter[str] = Counter()
+    persons: Counter[str] = Counter()
+    for _, subject, *addresses, body in columns:
+        in_subject = set(subject.split(" "))
+        in_people = set(" ".join(addresses).split(" "))
+        subjects.update(in_subject)
+        persons.update(in_people)
+        documents.update(in_subject.union(in_people, body.split(" ")))
+    documents.pop("", None)
+    return [(word, count, subjects[word], persons[word]) for word, count in sorted(documents.items())]
 
 
+_ADD = """
+    INSERT INTO word (term, documents, subjects, people) VALUES (?, ?, ?, ?)
+    ON CONFLICT (term) DO UPDATE SET documents = documents + excluded.documents,
+        subjects = subjects + excluded.subjects, people = people + excluded.people
+    """
+_TAKE = """
+    UPDATE word SET documents = documents - ?2, subjects = subjects - ?3, people = people - ?4 WHERE term = ?1
+    """
 _CONTENTS = """
     SELECT content.id, content.subject, content.sender, content.recipient, content.cc, content.bcc,
         coalesce(body.text, '')
