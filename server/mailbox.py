@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from mirror.mirrored import FolderState, MirroredMessage
-from mirror.query.reader import Page, Position, Reader
+from mirror.query.order import Position
+from mirror.query.reader import Page, Reader
 from mirror.query.tree import Query
 from server.auth import Caller
 from server.mirrors import Mirrors

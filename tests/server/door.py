@@ -254,9 +254,9 @@ def settings_for(
     smtp_port: int = 9,
     username: str = "",
     password: Mapping[str, object] | None = None,
-    **profiles: Mapping[str, object],
+    profiles: Mapping[str, Mapping[str, object]] | None = None,
 ) -> Settings:
-    """A configuration with alice (work, home) and bob (work), and these profiles. Nothing listens on port 9."""
+    """Settings for alice (work, home) and bob (work), and these profiles. Nothing listens on port 9."""
 
     def provider(name: str) -> dict[str, object]:
         return {
