@@ -15,43 +15,12 @@ TINY = 2.0
 """Font sizes up to this many pixels are hidden."""
 OFF_SCREEN = -100.0
 _MAX_STYLE = 4_000
-_NAMES = frozenset(
-    [
-        "display",
-        "visibility",
-        "opacity",
-        "font",
-        "font-size",
-        "color",
-        "background",
-        "background-color",
-        "background-image",
-        "overflow",
-        "overflow-x",
-        "overflow-y",
-        "height",
-        "width",
-        "max-height",
-        "max-width",
-        "line-height",
-        "text-indent",
-        "left",
-        "top",
-        "right",
-        "bottom",
-        "margin-left",
-        "margin-top",
-        "margin",
-        "clip",
-        "clip-path",
-        "transform",
-        "filter",
-        "mso-hide",
-        "content-visibility",
-        "position",
-        "-webkit-text-fill-color",
-    ]
-)
+_NAMES = frozenset([
+    "display", "visibility", "opacity", "font", "font-size", "color", "background", "background-color",
+    "background-image", "overflow", "overflow-x", "overflow-y", "height", "width", "max-height", "max-width",
+    "line-height", "text-indent", "left", "top", "right", "bottom", "margin-left", "margin-top", "margin", "clip",
+    "clip-path", "transform", "filter", "mso-hide", "content-visibility", "position", "-webkit-text-fill-color",
+])  # fmt: skip
 _LENGTH = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*(px|pt|pc|in|cm|mm|em|rem|ex|ch|vw|vh|%)?")
 _PIXELS = {
     "px": 1.0,
@@ -68,7 +37,8 @@ _PIXELS = {
 _RELATIVE = {"em": 1.0, "ex": 0.5, "ch": 0.5, "%": 0.01}
 _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))", re.S)
 _NOTHING = re.compile(
-    r"rect\(\s*0|rect\(\s*1px[, ]+1px[, ]+1px|inset\(\s*(?:[5-9]\d|100)|circle\(\s*0|polygon\(\s*0(?:px)?[ ,]+0(?:px)?[ ,]+0"
+    r"rect\(\s*0|rect\(\s*1px[, ]+1px[, ]+1px|inset\(\s*(?:[5-9]\d|100)|circle\(\s*0|"
+    r"polygon\(\s*0(?:px)?[ ,]+0(?:px)?[ ,]+0"
 )
 _SCALED_AWAY = re.compile(r"scale[xy3d]*\(\s*0*\.?0*\s*[,)]|translate[xy3d]*\(\s*-\d{3,}")
 

@@ -21,73 +21,17 @@ from mirror.tree import parse_html
 MAX_NODES = 60_000
 _MAX_URL = 2_000
 _MAX_ANCESTORS = 50
-_DROPPED = frozenset(
-    [
-        "applet",
-        "area",
-        "audio",
-        "base",
-        "canvas",
-        "datalist",
-        "embed",
-        "frame",
-        "frameset",
-        "iframe",
-        "input",
-        "link",
-        "map",
-        "math",
-        "meta",
-        "noembed",
-        "noframes",
-        "noscript",
-        "object",
-        "option",
-        "param",
-        "script",
-        "select",
-        "source",
-        "style",
-        "svg",
-        "template",
-        "textarea",
-        "title",
-        "video",
-        "xml",
-        "xmp",
-    ]
-)
+_DROPPED = frozenset([
+    "applet", "area", "audio", "base", "canvas", "datalist", "embed", "frame", "frameset", "iframe", "input",
+    "link", "map", "math", "meta", "noembed", "noframes", "noscript", "object", "option", "param", "script",
+    "select", "source", "style", "svg", "template", "textarea", "title", "video", "xml", "xmp",
+])  # fmt: skip
 _DROPPED_PREFIXES = ("v:", "w:", "m:")
-_BREAKS_LINE = BLOCKS | frozenset(
-    [
-        "address",
-        "article",
-        "aside",
-        "body",
-        "center",
-        "details",
-        "dialog",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "header",
-        "html",
-        "legend",
-        "main",
-        "menu",
-        "nav",
-        "section",
-        "summary",
-        "table",
-        "tbody",
-        "tfoot",
-        "thead",
-        "tr",
-        "caption",
-    ]
-)
+_BREAKS_LINE = BLOCKS | frozenset([
+    "address", "article", "aside", "body", "center", "details", "dialog", "fieldset", "figcaption", "figure",
+    "footer", "form", "header", "html", "legend", "main", "menu", "nav", "section", "summary", "table", "tbody",
+    "tfoot", "thead", "tr", "caption",
+])  # fmt: skip
 _PARAGRAPHS = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl", "pre"])
 _RENAMED = {
     "strike": "s",

@@ -81,7 +81,7 @@ def read_message(raw: bytes) -> Message:
     root, hint = read_tree(raw, findings)
     selection = _Selection()
     selection.visit([root], "mixed", in_alternative=False)
-    selection.fall_back(raw)
+    selection.fall_back()
     shown = {id(part): part for part in (*selection.text, *selection.html)}
     bodies = {identity: _body(part, raw, findings) for identity, part in shown.items()}
     order = list(bodies)
@@ -129,10 +129,11 @@ class _Selection:
                     to_html=to_html,
                 )
                 continue
+            if part.media_type.startswith("multipart/") and part.stop <= part.start:
+                continue
             is_media = part.media_type.startswith(_INLINE_MEDIA)
-            is_text = part.media_type in ("text/plain", "text/html") or (
-                part.media_type.startswith("multipart/") and part.stop > part.start
-            )
+            # A multipart without parts is shown as the text it is.
+            is_text = part.media_type in ("text/plain", "text/html") or part.media_type.startswith("multipart/")
             is_inline = (
                 part.disposition != "attachment"
                 and (is_text or is_media)
@@ -165,16 +166,16 @@ class _Selection:
             elif len(self.html) == html_before and len(self.text) > text_before:
                 self.html.extend(self.text[text_before:])
 
-    def fall_back(self, raw: bytes) -> None:
+    def fall_back(self) -> None:
         """Show the first other text part when the mail has no body at all."""
         if self.text or self.html:
             return
         for part in self.attachments:
-            if part.media_type.startswith("text/") and not part.media_type.startswith(_NO_FALLBACK):
-                if part.disposition != "attachment":
-                    self.text.append(part)
-                    self.html.append(part)
-                    return
+            is_text = part.media_type.startswith("text/") and not part.media_type.startswith(_NO_FALLBACK)
+            if is_text and part.disposition != "attachment":
+                self.text.append(part)
+                self.html.append(part)
+                return
 
 
 def _body(part: Part, raw: bytes, findings: Findings) -> Body:
