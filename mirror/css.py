@@ -19,7 +19,8 @@ _NAMES = frozenset([
     "display", "visibility", "opacity", "font", "font-size", "color", "background", "background-color",
     "background-image", "overflow", "overflow-x", "overflow-y", "height", "width", "max-height", "max-width",
     "line-height", "text-indent", "left", "top", "right", "bottom", "margin-left", "margin-top", "margin", "clip",
-    "clip-path", "transform", "filter", "mso-hide", "content-visibility", "position", "-webkit-text-fill-color",
+    "clip-path", "transform", "filter", "mso-hide", "content-visibility", "position", "scale", "zoom",
+    "-webkit-text-fill-color",
 ])  # fmt: skip
 _LENGTH = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*(px|pt|pc|in|cm|mm|em|rem|ex|ch|vw|vh|%)?")
 _PIXELS = {
@@ -34,6 +35,8 @@ _PIXELS = {
     "vw": 8.0,
     "vh": 8.0,
 }
+# Of a column that is 600 pixels wide, as mail is.
+_PIXELS_A_PERCENT = 6.0
 _RELATIVE = {"em": 1.0, "ex": 0.5, "ch": 0.5, "%": 0.01}
 _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))", re.S)
 _NOTHING = re.compile(
@@ -122,6 +125,8 @@ def _hides(values: dict[str, str]) -> bool:
         return True
     if "opacity" in values and _number(values["opacity"], 1.0) <= 0.02:
         return True
+    if any(name in values and _number(values[name], 1.0) <= 0.02 for name in ("scale", "zoom")):
+        return True
     if "opacity(0" in get("filter", ""):
         return True
     if _NOTHING.search(get("clip", "") + get("clip-path", "")) or _SCALED_AWAY.search(get("transform", "")):
@@ -150,6 +155,8 @@ def _pixels(value: str, default: float) -> float:
     if match is None:
         return default
     unit = match[2] or ""
+    if unit == "%":
+        return float(match[1]) * _PIXELS_A_PERCENT
     return float(match[1]) * (16.0 * _RELATIVE[unit] if unit in _RELATIVE else _PIXELS[unit])
 
 

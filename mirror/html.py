@@ -125,6 +125,8 @@ class _Walk:
             style = attributes.get("style", "")
             if self.sheet:
                 style = self._with_rules(element, style)
+            if "overflow" in style and ("width" in attributes or "height" in attributes):
+                style = f"width:{attributes.get('width', 'auto')};height:{attributes.get('height', 'auto')};{style}"
             look = look_of(style) if style else PLAIN
             if attributes:
                 look = with_old_attributes(look, element)

@@ -48,6 +48,14 @@ HIDING = [
     "width:0;overflow-x:hidden",
     "max-width:0;overflow:hidden",
     "filter:opacity(0)",
+    "margin-left:-100%",
+    "position:absolute;left:-100vw",
+    "position:absolute;top:-100%",
+    "transform:translateX(-9999px)",
+    "scale:0",
+    "zoom:0",
+    "content-visibility:hidden",
+    "width:1px;height:1px;overflow:hidden",
     "color:red;display:none",
     "display:block;display:none",
 ]
@@ -72,6 +80,11 @@ SHOWING = [
     "transform:scale(0.5)",
     "visibility:visible",
     "width:100px;overflow:hidden",
+    "width:100%;overflow:hidden",
+    "transform:translate(-50%,-50%)",
+    "margin:-10px",
+    "zoom:1",
+    "scale:1",
 ]
 
 
@@ -149,6 +162,10 @@ def test_child_may_override_size_and_visibility_but_not_display() -> None:
     assert shown('<div style="font-size:0">a<b style="font-size:12px">b</b></div>') == "b"
     assert shown('<div style="font-size:0">a<b style="font-size:1em">b</b></div>') == ""
     assert shown('<div style="display:none">a<b style="display:block">b</b></div>') == ""
+
+
+def test_zero_sizes_in_attributes_hide_what_overflow_cuts_off() -> None:
+    assert shown('<table><tr><td height="0" style="overflow:hidden">gone</td><td>stays</td></tr></table>') == "stays"
 
 
 def test_hidden_attribute_and_closed_dialog_hide() -> None:
