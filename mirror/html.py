@@ -30,7 +30,7 @@ _DROPPED_PREFIXES = ("v:", "w:", "m:")
 _BREAKS_LINE = BLOCKS | frozenset([
     "address", "article", "aside", "body", "center", "details", "dialog", "fieldset", "figcaption", "figure",
     "footer", "form", "header", "html", "legend", "main", "menu", "nav", "section", "summary", "table", "tbody",
-    "tfoot", "thead", "tr", "caption",
+    "tfoot", "thead", "tr", "caption", "br",
 ])  # fmt: skip
 _PARAGRAPHS = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl", "pre"])
 _RENAMED = {
@@ -44,6 +44,8 @@ _RENAMED = {
     "center": "div",
 }
 ALLOWED_URL = re.compile(r"(?i)(?:https?://|mailto:|tel:)")
+_SCHEME = re.compile(r"(?i)^(?:https?://|mailto:|tel:)")
+_REMOTE = re.compile(r"(?i)(?:https?:)?//")
 _URL_NOISE = re.compile(r"[\s<>\"'`\\\x00-\x20]+")
 _MAX_QUOTED_ALT = 300
 
@@ -145,12 +147,7 @@ class _Walk:
     def _open(self, element: lxml.html.HtmlElement) -> bool:
         tag = element.tag
         text = self.text
-        if tag == "br":
-            text.line() if not self.state.is_hidden else None
-        elif tag in _PARAGRAPHS and not (tag in ("ul", "ol") and self.lists):
-            text.paragraph()
-        elif tag in _BREAKS_LINE:
-            text.line()
+        self._break(tag)
         attributes = ""
         if tag in ("td", "th"):
             text.cell()
@@ -184,7 +181,7 @@ class _Walk:
                 if not shown:
                     # A linked picture: its target once, not at every slice of the picture.
                     text.write("" if url in self.targets else f"<{url}>")
-                elif shown.rstrip("/") not in (url.rstrip("/"), url.removeprefix("mailto:"), url.removeprefix("tel:")):
+                elif shown.rstrip("/") not in (url.rstrip("/"), _SCHEME.sub("", url).rstrip("/")):
                     text.write(f" <{url}>")
                 self.targets.add(url)
         elif tag == "blockquote":
@@ -193,10 +190,14 @@ class _Walk:
             text.preformatted(-1)
         elif tag in ("ul", "ol") and self.lists:
             self.lists.pop()
+        self._break(tag)
+
+    def _break(self, tag: str) -> None:
+        """Break the line where an element starts or ends."""
         if tag in _PARAGRAPHS and not (tag in ("ul", "ol") and self.lists):
-            text.paragraph()
-        elif tag in _BREAKS_LINE:
-            text.line()
+            self.text.paragraph()
+        elif tag in _BREAKS_LINE and not (tag == "br" and self.state.is_hidden):
+            self.text.line()
 
     def _item(self) -> None:
         if self.state.is_hidden:
@@ -212,7 +213,7 @@ class _Walk:
         attributes = ""
         if source.lower().startswith("cid:"):
             attributes = f' src="{html.escape(one_line(source, _MAX_QUOTED_ALT, self.findings))}"'
-        elif source:
+        elif _REMOTE.match(source):
             self.findings["remote_images"] += 1
         if not self.state.is_hidden and not _is_dot(element):
             alternative = one_line(element.get("alt", "")[:_MAX_QUOTED_ALT], _MAX_QUOTED_ALT, self.findings)
