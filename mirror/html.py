@@ -6,6 +6,7 @@ busy for minutes. Active and hidden elements are left out with all they hold, an
 
 import html
 import re
+from dataclasses import dataclass, field
 
 import lxml.etree
 import lxml.html
@@ -50,14 +51,21 @@ _URL_NOISE = re.compile(r"[\s<>\"'`\\\x00-\x20]+")
 _MAX_QUOTED_ALT = 300
 
 
-def read_html(markup: str, text: PlainText, findings: Findings) -> str:
-    """Write what is shown of the markup to `text`; returns it as small well-formed HTML."""
+@dataclass(slots=True)
+class Page:
+    """What is shown of a mail: its text, its small HTML, and how many elements were read for them."""
+
+    text: PlainText = field(default_factory=PlainText)
+    markup: Markup = field(default_factory=Markup)
+    nodes: int = 0
+
+
+def read_html(markup: str, page: Page, findings: Findings) -> None:
+    """Add what is shown of the markup to the page."""
     root = parse_html(markup, findings)
-    if root is None:
-        return ""
-    walk = _Walk(_sheet(root), text, findings)
-    walk.through(root)
-    return walk.finish()
+    if root is not None:
+        page.text.paragraph()
+        _Walk(_sheet(root), page, findings).through(root)
 
 
 def _sheet(root: lxml.html.HtmlElement) -> StyleSheet:
@@ -68,11 +76,12 @@ def _sheet(root: lxml.html.HtmlElement) -> StyleSheet:
 class _Walk:
     """The walk over one document, with what it has found."""
 
-    def __init__(self, sheet: StyleSheet, text: PlainText, findings: Findings) -> None:
+    def __init__(self, sheet: StyleSheet, page: Page, findings: Findings) -> None:
         self.sheet = sheet
-        self.text = text
+        self.page = page
+        self.text = page.text
+        self.markup = page.markup
         self.findings = findings
-        self.markup = Markup()
         self.state = Inherited()
         self.hidden_depth = 0
         self.dropped_depth = 0
@@ -81,15 +90,14 @@ class _Walk:
         self.targets: set[str] = set()
 
     def through(self, root: lxml.html.HtmlElement) -> None:
-        """Visit every element under the root, at most MAX_NODES."""
+        """Visit every element under the root, at most MAX_NODES for a page."""
         stack: list[tuple[Inherited, bool, bool, bool]] = []
-        nodes = 0
         for event, element in lxml.etree.iterwalk(root, events=("start", "end")):
             if event == "start":
-                nodes += 1
-                if nodes > MAX_NODES:
+                self.page.nodes += 1
+                if self.page.nodes > MAX_NODES:
                     self.findings["truncated_nodes"] += 1
-                    return
+                    break
                 before = self.state
                 is_dropped, is_hidden = self._start(element)
                 is_open = not (self.dropped_depth or self.hidden_depth) and self._open(element)
@@ -107,14 +115,9 @@ class _Walk:
                 self.state = before
                 if element.tail:
                     self._write(element.tail)
-
-    def finish(self) -> str:
-        """The small HTML, closed."""
-        if self.markup.truncated:
-            self.findings["truncated_html"] += 1
-        if self.text.is_full:
-            self.findings["truncated_text"] += 1
-        return self.markup.html()
+        for *_, is_open in stack:
+            if is_open:
+                self.markup.close()
 
     def _start(self, element: lxml.html.HtmlElement) -> tuple[bool, bool]:
         tag = element.tag

@@ -11,6 +11,7 @@ _MAX_FORMATTING = 12
 _MAX_ESCAPES = 20_000
 # What open formatting elements cost a tree builder at each block inside them.
 _FORMATTING_BUDGET = 40_000
+_MAX_WORK = 8_000_000
 
 FORMATTING = frozenset(["a", "b", "code", "em", "i", "s", "small", "strong", "u"])
 VOID = frozenset(["br", "hr", "img"])
@@ -50,6 +51,8 @@ class Markup:
         self._budget = _FORMATTING_BUDGET
         self._escapes = 0
         self._links = 0
+        self._children = [0]
+        self._work = 0
         # (first piece, last piece) of the block, cell and row closed last; for the row its own first piece, too.
         self._closed = (-1, -1)
         self._cell = (-1, -1)
@@ -74,8 +77,9 @@ class Markup:
             self._relax_paragraph()
             if tag in _HEADINGS and parent in _HEADINGS:
                 tag = "div"
-        if len(self._open) >= MAX_DEPTH:
+        if len(self._open) >= MAX_DEPTH or not self._affords():
             return False
+        self._children[-1] += 1
         self._append(f"<{tag}{attributes}>")
         if tag in VOID:
             self._shown += 1
@@ -83,11 +87,13 @@ class Markup:
         self._formatting += tag in FORMATTING
         self._links += tag == "a"
         self._open.append((tag, len(self._pieces) - 1, self._shown))
+        self._children.append(0)
         return True
 
     def close(self) -> None:
         """End the element opened last."""
         tag, opened, shown_before = self._open.pop()
+        self._children.pop()
         self._formatting -= tag in FORMATTING
         self._links -= tag == "a"
         last = len(self._pieces) - 1
@@ -149,6 +155,15 @@ class Markup:
         while self._open:
             self.close()
         return "".join(self._pieces)
+
+    def _affords(self) -> bool:
+        # html5lib's tree walker looks through all siblings of the parent each time it leaves an element.
+        if len(self._children) > 1:
+            self._work += self._children[-2]
+        if self._work > _MAX_WORK:
+            self.truncated = True
+            return False
+        return True
 
     def _separates(self) -> bool:
         """Whether a blank here would show: not in the structure of a table, nor beside the edge of a block."""

@@ -12,7 +12,7 @@ from mirror.invisible import Findings
 from mirror.mime import Part, read_tree
 
 MAX_MESSAGE = 50_000_000
-MAX_BODY = 4_000_000
+MAX_BODIES = 4_000_000
 _INLINE_MEDIA = ("image/", "audio/", "video/")
 _NO_FALLBACK = ("text/calendar", "text/x-vcard", "text/vcard", "text/directory", "text/rfc822-headers", "text/css")
 
@@ -83,7 +83,7 @@ def read_message(raw: bytes) -> Message:
     selection.visit([root], "mixed", in_alternative=False)
     selection.fall_back()
     shown = {id(part): part for part in (*selection.text, *selection.html)}
-    bodies = {identity: _body(part, raw, findings) for identity, part in shown.items()}
+    bodies = dict(zip(shown, _bodies(list(shown.values()), raw, findings), strict=True))
     order = list(bodies)
     return Message(
         header=raw[: root.start] if root.start <= MAX_BLOCK else root.block.shortened(),
@@ -178,11 +178,20 @@ class _Selection:
                 return
 
 
-def _body(part: Part, raw: bytes, findings: Findings) -> Body:
-    data = part.data(raw)
-    if len(data) > MAX_BODY:
-        data = data[:MAX_BODY]
-        findings["truncated_body"] += 1
+def _bodies(parts: list[Part], raw: bytes, findings: Findings) -> list[Body]:
+    bodies = []
+    left = MAX_BODIES
+    for part in parts:
+        data = part.data(raw) if left else b""
+        if len(data) > left or not left:
+            findings["truncated_body"] += 1
+            data = data[:left]
+        left -= len(data)
+        bodies.append(_body(part, data))
+    return bodies
+
+
+def _body(part: Part, data: bytes) -> Body:
     is_flowed = part.parameters.get("format", "").lower() == "flowed"
     flowed = ("delsp" if part.parameters.get("delsp", "").lower() == "yes" else "yes") if is_flowed else ""
     media_type = "text/html" if part.media_type == "text/html" else "text/plain"
