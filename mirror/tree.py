@@ -14,7 +14,9 @@ _MAX_NESTED = 1_500
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)((?:[^<>]{0,2000}))>")
 _TELLING = re.compile(r"(?i)style|class|id\s*=|hidden|href|src|media")
 _RAW_TEXT = frozenset({"script", "style", "title", "textarea"})
-_NEVER_CLOSED = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+_NEVER_CLOSED = frozenset([
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
+])  # fmt: skip
 
 
 def parse_html(markup: str, findings: Findings) -> lxml.html.HtmlElement | None:
