@@ -135,11 +135,11 @@ _FIRST = (
     "CREATE UNIQUE INDEX message_walk ON message (folder, content, uid)",
     "CREATE UNIQUE INDEX message_uid ON message (folder, uid)",
     "CREATE INDEX message_content ON message (content)",
-    """CREATE INDEX message_unseen ON message (folder, content) WHERE instr(flags, '"\\\\Seen"') = 0""",
-    """CREATE INDEX message_flagged ON message (folder, content) WHERE instr(flags, '"\\\\Flagged"') > 0""",
-    """CREATE INDEX message_answered ON message (folder, content) WHERE instr(flags, '"\\\\Answered"') > 0""",
-    """CREATE INDEX message_deleted ON message (folder, content) WHERE instr(flags, '"\\\\Deleted"') > 0""",
-    """CREATE INDEX message_draft ON message (folder, content) WHERE instr(flags, '"\\\\Draft"') > 0""",
+    """CREATE INDEX message_unseen ON message (folder, content, flags) WHERE instr(flags, '"\\\\Seen"') = 0""",
+    """CREATE INDEX message_flagged ON message (folder, content, flags) WHERE instr(flags, '"\\\\Flagged"') > 0""",
+    """CREATE INDEX message_answered ON message (folder, content, flags) WHERE instr(flags, '"\\\\Answered"') > 0""",
+    """CREATE INDEX message_deleted ON message (folder, content, flags) WHERE instr(flags, '"\\\\Deleted"') > 0""",
+    """CREATE INDEX message_draft ON message (folder, content, flags) WHERE instr(flags, '"\\\\Draft"') > 0""",
     """
     CREATE TABLE departed (
         message INTEGER PRIMARY KEY,
@@ -166,6 +166,7 @@ _FIRST = (
         fold(people(content.cc) || ' ' || people(content.bcc)) AS copied,
         fold(coalesce(body.text, '')) AS body
     FROM content LEFT JOIN body ON body.content = content.id
+    WHERE content.state >= 2
     """,
     """
     CREATE VIRTUAL TABLE fts USING fts5 (
