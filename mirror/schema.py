@@ -7,7 +7,7 @@ state        mirror.mirrored.State: 0 enumerated, 1 headers, 2 text (indexed), 3
 normalised   the small well-formed HTML that waits for the sanitizer; never served, gone at state 3.
 running      how a parse was under way: 0 not, 1 in a batch, 2 alone, 3 a batch was interrupted, so alone next time.
 fts          external content over the view `folded`: fold() of the clean text, tokenizer ascii.
-word         every distinct word of fts, and how many contents have it at all, in the subject, among the people;
+word         every distinct word of fts, and how many contents have it at all (about), in the subject, among the people;
              word_trigram finds words by a part of them.
 content_skewed and content_spill hold the exceptions to "a content's id follows from its dates", so that searches by
              date need not walk everything. message_unseen … message_draft: the messages that a search by flag wants.
@@ -183,7 +183,6 @@ _FIRST = (
     ) STRICT
     """,
     "CREATE INDEX word_people ON word (term, people) WHERE people > 0",
-    "CREATE INDEX word_unused ON word (id) WHERE documents <= 0",
     """
     CREATE VIRTUAL TABLE word_trigram USING fts5 (
         term, content='word', content_rowid='id', columnsize=0, tokenize='trigram case_sensitive 1'
