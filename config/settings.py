@@ -6,14 +6,17 @@ import tomllib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from config.identity import Settings, with_preset
+from config.identity import Endpoint, Provider, Settings, with_preset
 
 FILE_VARIABLE = "POSTMIRROR_CONFIG"
 FILE_NAME = "postmirror.toml"
+
+M = TypeVar("M", bound=BaseModel)
+Login = TypeVar("Login", Provider, Endpoint)
 
 
 class ConfigError(Exception):
@@ -119,12 +122,34 @@ def _problem(error: Any) -> str:
 
 
 def _with_absolute_paths(settings: Settings, base: Path) -> Settings:
-    def absolute(path: Path) -> Path:
-        return (base / path.expanduser()).absolute()
+    return settings.model_copy(
+        update={
+            "server": _absolute(settings.server, base, "data_dir", "workspace", "tls_cert_file", "tls_key_file"),
+            "users": {
+                user_name: user.model_copy(
+                    update={"providers": {name: _provider(provider, base) for name, provider in user.providers.items()}}
+                )
+                for user_name, user in settings.users.items()
+            },
+        }
+    )
 
-    server = settings.server
-    update: dict[str, Path] = {"data_dir": absolute(server.data_dir), "workspace": absolute(server.workspace)}
-    for key in ("tls_cert_file", "tls_key_file"):
-        if (value := getattr(server, key)) is not None:
-            update[key] = absolute(value)
-    return settings.model_copy(update={"server": server.model_copy(update=update)})
+
+def _provider(provider: Provider, base: Path) -> Provider:
+    update: dict[str, BaseModel] = {}
+    for key, endpoint in (("imap", provider.imap), ("smtp", provider.smtp)):
+        if endpoint is not None:
+            update[key] = _with_secret(_absolute(endpoint, base, "ca_file"), base)
+    return _with_secret(provider.model_copy(update=update), base)
+
+
+def _with_secret(holder: Login, base: Path) -> Login:
+    if holder.password is None:
+        return holder
+    return holder.model_copy(update={"password": _absolute(holder.password, base, "file")})
+
+
+def _absolute(model: M, base: Path, *keys: str) -> M:
+    """The model with these paths counted from a folder."""
+    paths = {key: path for key in keys if (path := getattr(model, key)) is not None}
+    return model.model_copy(update={key: (base / path.expanduser()).absolute() for key, path in paths.items()})

@@ -14,7 +14,8 @@ _MAX_NAME = 2_000
 _TOKEN = re.compile(
     r'"((?:[^"\\]|\\.)*)"|<([^<>]*)>|([,;:()])|(=\?[^\s?]{1,60}\?[bBqQ]\?[^?]*\?=|\\.|[^",;:<>()\\=]+)|.', re.S
 )
-_ADDR_SPEC = re.compile(r"[^\s<>\"]+@[^\s<>\"]+")
+_SPACED_ADDR_SPEC = re.compile(r"[^\s<>\"@.]+(?:\s*\.\s*[^\s<>\"@.]+)*\s*@\s*[^\s<>\"@.]+(?:\s*\.\s*[^\s<>\"@.]+)*")
+_BLANKS_AND_COMMENTS = re.compile(r"\([^()]*\)|\s+")
 _ESCAPE = re.compile(r"\\(.)", re.S)
 
 
@@ -74,7 +75,7 @@ class _Reading:
         elif token == ")":
             self.depth -= 1
             if self.depth == 0:
-                self.comments.append(decode_words("".join(self.comment).strip()))
+                self.comments.append(decode_words("".join(self.comment).strip()[:_MAX_NAME]))
                 return
         self.comment.append(token[1:] if len(token) == 2 and token[0] == "\\" else token)
 
@@ -86,15 +87,28 @@ class _Reading:
         written = "".join(self.words).strip()
         name, address = written, self.address
         if address is None:
-            match = _ADDR_SPEC.search(written)
-            address = match[0] if match else ""
-            name = (written[: match.start()] + written[match.end() :]).strip() if match else written
+            name, address = _taken_apart(written)
         if not name and self.comments:
             name = " ".join(self.comments)
-        address = re.sub(r"\([^()]*\)|\s+", "", address)
+        if not address.startswith('"'):
+            address = _BLANKS_AND_COMMENTS.sub("", address)
         if address.startswith("@") and ":" in address:
             address = address.partition(":")[2]
         name = " ".join(decode_words(name[:_MAX_NAME]).split())
         if name or address:
             self.mailboxes.append((name, address))
         self.words, self.address, self.comments = [], None, []
+
+
+def _taken_apart(written: str) -> tuple[str, str]:
+    """(name, addr-spec) of a mailbox written without angle brackets."""
+    if spaced := _SPACED_ADDR_SPEC.fullmatch(written[:_MAX_NAME]):
+        return "", spaced[0]
+    left, at, right = written.partition("@")
+    if not at:
+        return written, ""
+    start = left.rfind('"', 0, -1) if left.endswith('"') else max(left.rfind(character) for character in ' \t"<>') + 1
+    stop = min(found for found in (*(right.find(character) for character in ' \t"<>'), len(right)) if found >= 0)
+    if start in (-1, len(left)) or stop == 0:
+        return written, ""
+    return f"{left[:start]}{right[stop:]}".strip(), f"{left[start:]}@{right[:stop]}"

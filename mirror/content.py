@@ -24,6 +24,7 @@ from mirror.plain import MAX_TEXT, PlainText
 from mirror.reply import preview_of, reply_text
 from mirror.sanitize import clean_html
 from mirror.source import packed, unpacked
+from mirror.stripped import strip_tags
 from mirror.transfer import decode_part
 
 __all__ = (
@@ -47,8 +48,9 @@ _WORD = re.compile(r"\w{3,}")
 _SHARED_WORDS = 0.3
 _MAX_COMPARED = 20_000
 _STUB = re.compile(r"(?i)\bhtml\b|view (?:this|it) in|web version|webversion|im browser|navigateur")
+_META_CHARSET = re.compile(rb"(?i)<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]{2,40})")
 _MAX_STUB = 300
-_MAX_DEGRADED = 100_000
+_MAX_DEGRADED = 250_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +82,16 @@ def recleaned(source: bytes) -> Content:
 
 
 def degraded(raw: bytes, reason: str) -> Content:
-    """The content after reading it crashed or was stopped: headers and plain text only, cheap and safe."""
-    head = raw[:_MAX_DEGRADED]
-    block = head[: _end_of_header(head)]
-    envelope = read_envelope(block)
-    findings = Findings(envelope.findings)
-    findings["content_degraded"] += 1
-    findings[f"degraded_{re.sub('[^a-z_]', '', reason.lower())[:20]}"] += 1
-    text = ""
-    findings = Findings(dict(findings))
-    message = Message(block, "", (), (), (), (), dict(findings))
-    return Content(envelope, text, preview_of(text), (), "", dict(findings), packed(message))
+    """The content after reading it crashed or was stopped: headers and stripped text of its first part, cheap and safe.
 
-
-def _end_of_header(head: bytes) -> int:
-    match = re.search(rb"\r?\n\r?\n", head)
-    return match.end() if match else len(head)
+    reason: one word for the findings ("timeout", "memory", "crash"). HTML is not parsed; text that may be hidden is
+    left out. `recleaned` gives the same from its source.
+    """
+    message = read_message(raw[:_MAX_DEGRADED])
+    word = re.sub("[^a-z_]", "", reason.lower())[:20]
+    findings = Findings(message.findings) + Findings(["content_degraded", f"degraded_{word}"])
+    message = replace(message, attachments=(), findings=dict(findings))
+    return _cleaned(message, packed(message))
 
 
 def _cleaned(message: Message, source: bytes) -> Content:
@@ -124,6 +120,8 @@ def _cleaned(message: Message, source: bytes) -> Content:
 
 def _shown(message: Message, findings: Findings) -> tuple[str, str]:
     """(text, normalised HTML) of the bodies: from the HTML form where there is one that shows something."""
+    if "content_degraded" in message.findings:
+        return _stripped(message, findings), ""
     bodies = [message.bodies[index] for index in message.html_body or message.text_body]
     plain_bodies = [message.bodies[index] for index in message.text_body]
     if not any(body.media_type == "text/html" for body in bodies):
@@ -146,12 +144,22 @@ def _shown(message: Message, findings: Findings) -> tuple[str, str]:
     if plain_only:
         unseen = Findings()
         plain = _joined_plain(plain_only, message.hint, unseen)
-        if not seen.strip():
+        if text.is_blank:
             findings.update(unseen)
             return plain, ""
         if _differ(plain, seen):
             findings["alternative_mismatch"] += 1
     return seen, "".join(pieces)
+
+
+def _stripped(message: Message, findings: Findings) -> str:
+    texts = (
+        strip_tags(_decoded(body, message.hint), findings)
+        if body.media_type == "text/html"
+        else _plain(body, _decoded(body, message.hint), findings)
+        for body in (message.bodies[index] for index in message.text_body)
+    )
+    return "\n\n".join(text.strip() for text in texts if text.strip())
 
 
 def _joined_plain(bodies: list[Body], hint: str, findings: Findings) -> str:
@@ -163,7 +171,10 @@ def _joined_plain(bodies: list[Body], hint: str, findings: Findings) -> str:
 
 
 def _decoded(body: Body, hint: str) -> str:
-    text = decode(body.data, body.charset, hint)
+    charset = body.charset
+    if not charset and body.media_type == "text/html" and (match := _META_CHARSET.search(body.data, 0, 4_096)):
+        charset = match[1].decode("ascii")
+    text = decode(body.data, charset, hint)
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -174,20 +185,20 @@ def _plain(body: Body, decoded: str, findings: Findings) -> str:
 
 def _unflowed(text: str, *, delete_space: bool) -> str:
     """Lines of format=flowed text (RFC 3676) joined to the paragraphs they were broken from."""
-    lines: list[str] = []
+    lines: list[list[str]] = []
     depth_before, is_open = 0, False
     for line in text.split("\n"):
         content = line.lstrip(">")
         depth = len(line) - len(content)
-        content = content.removeprefix(" ") if depth or content.startswith(" ") else content
+        content = content.removeprefix(" ")
         is_soft = content.endswith(" ") and content != "-- "
         content = content[:-1] if is_soft and delete_space else content
         if is_open and depth == depth_before and content != "-- ":
-            lines[-1] += content
+            lines[-1].append(content)
         else:
-            lines.append(f"{'>' * depth} {content}" if depth else content)
+            lines.append([f"{'>' * depth} " if depth else "", content])
         depth_before, is_open = depth, is_soft
-    return "\n".join(lines)
+    return "\n".join(map("".join, lines))
 
 
 def _differ(plain: str, seen: str) -> bool:

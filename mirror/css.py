@@ -16,7 +16,41 @@ TINY = 2.0
 OFF_SCREEN = -100.0
 _MAX_STYLE = 4_000
 _NAMES = frozenset(
-    ["display", "visibility", "opacity", "font", "font-size", "color", "background", "background-color", "background-image", "overflow", "overflow-x", "overflow-y", "height", "width", "max-height", "max-width", "line-height", "text-indent", "left", "top", "right", "bottom", "margin-left", "margin-top", "margin", "clip", "clip-path", "transform", "filter", "mso-hide", "content-visibility", "position", "-webkit-text-fill-color"]
+    [
+        "display",
+        "visibility",
+        "opacity",
+        "font",
+        "font-size",
+        "color",
+        "background",
+        "background-color",
+        "background-image",
+        "overflow",
+        "overflow-x",
+        "overflow-y",
+        "height",
+        "width",
+        "max-height",
+        "max-width",
+        "line-height",
+        "text-indent",
+        "left",
+        "top",
+        "right",
+        "bottom",
+        "margin-left",
+        "margin-top",
+        "margin",
+        "clip",
+        "clip-path",
+        "transform",
+        "filter",
+        "mso-hide",
+        "content-visibility",
+        "position",
+        "-webkit-text-fill-color",
+    ]
 )
 _LENGTH = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*(px|pt|pc|in|cm|mm|em|rem|ex|ch|vw|vh|%)?")
 _PIXELS = {
@@ -55,12 +89,16 @@ class Look:
     see_through: bool = False
 
 
+PLAIN = Look()
+"""The look of an element whose style says nothing."""
+
+
 @lru_cache(maxsize=1024)
 def look_of(style: str) -> Look:
     """What this list of declarations declares."""
     values = declared(style[:_MAX_STYLE])
     if not values:
-        return Look()
+        return PLAIN
     color = values.get("-webkit-text-fill-color") or values.get("color")
     background = values.get("background-color") or values.get("background")
     if "url(" in values.get("background", "") or "url(" in values.get("background-image", ""):

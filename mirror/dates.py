@@ -35,8 +35,8 @@ _ISO = re.compile(
     re.I,
 )
 _TOKEN = re.compile(
-    r"(?P<time>(?:\d{1,2}:\d{1,2}(?::\d{1,2})?|\d{1,2}\.\d{2}\.\d{2})(?![\d:]))(?:[.,]\d+)?"
-    r"|(?P<zone>[+-] ?\d{1,2}:?\d{2}(?!\d))|(?P<number>\d{1,4}(?!\d))|(?P<word>[^\W\d_]+)"
+    r"(?P<time>(?:\d{1,2}:\d{1,2}(?::\d{1,2})?|\d{1,2}\.\d{2}\.\d{2})(?!\d))(?:[.,]\d+)?"
+    r"|(?P<zone>[+-] ?\d{1,2}(?::?\d{2})?(?!\d))|(?P<number>\d{1,4}(?!\d))|(?P<word>[^\W\d_]+)"
 )
 _MAX_LENGTH = 500
 
@@ -100,7 +100,7 @@ def _read_words(text: str) -> datetime | None:
     if month is None or len(numbers) < 2:
         return None
     day, year = numbers[:2]
-    if len(day) > 2:
+    if int(day) > 31:
         day, year = year, day
     hour, minute, second = (*(clock or ()), 0, 0, 0)[:3]
     if afternoon:
@@ -119,7 +119,8 @@ def _moment(year: int, month: int, day: int, clock: tuple[int, int, int], offset
 
 def _offset(zone: str) -> int:
     if zone[:1] in ("+", "-"):
-        digits = zone[1:].strip().replace(":", "").rjust(4, "0")
+        digits = zone[1:].strip().replace(":", "")
+        digits = f"{digits:0>2}00" if len(digits) < 3 else f"{digits:0>4}"
         minutes = int(digits[:2]) * 60 + int(digits[2:])
         return 0 if minutes >= 1_440 else minutes if zone[0] == "+" else -minutes
     return _ZONES.get(zone.lower(), 0)

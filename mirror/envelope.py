@@ -140,9 +140,10 @@ class _Reading:
     def headers(self) -> tuple[tuple[str, str], ...]:
         headers: list[tuple[str, str]] = []
         size = 0
+        uncounted = Findings()
         for field in self.block.fields:
             limit = MAX_SEAL if _SEAL.fullmatch(field.name) else MAX_VALUE
-            value = one_line(decode_words(unfolded(field.value[: limit * 4], self.hint)), limit, self.findings)
+            value = one_line(decode_words(unfolded(field.value[: limit * 4], self.hint)), limit, uncounted)
             size += len(field.name) + len(value.encode())
             if size > MAX_HEADERS:
                 self.findings["truncated_headers"] += 1

@@ -13,14 +13,17 @@ from mirror.charset import guess
 
 MAX_BLOCK = 1_000_000
 MAX_FIELDS = 5_000
+_MAX_SCANNED = 4_000_000
+_MAX_KEPT_VALUE = 65_536
 _LINE = re.compile(rb"[^\n]*\n?")
 _FIELD = re.compile(rb"([!-9;-~]+)[ \t]*:")
 _NAME_ALONE = re.compile(rb"[A-Za-z][A-Za-z-]*[ \t]*\r*\n?")
 _KNOWN = re.compile(
-    rb"(?i)(?:from|to|cc|bcc|subject|date|received|message-id|mime-version|content-[a-z-]+|x-[!-9;-~]+|return-path|"
+    rb"(?i)(?:from|to|cc|bcc|subject|date|received|message-id|mime-version|content-[a-z-]+|x-[^:\r\n]{1,100}|return-path|"
     rb"delivered-to|reply-to|sender|dkim-signature|arc-[a-z-]+|references|in-reply-to|list-[a-z-]+|user-agent|"
     rb"authentication-results|precedence|importance|organization)[ \t]*:"
 )
+_SEPARATOR = re.compile(rb">?From +[^\s:]")
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
 _FOLD = re.compile(r"[\r\n]+[ \t]*")
 
@@ -50,11 +53,22 @@ class Block:
         """The values of all fields of this name (lower case)."""
         return [field.value for field in self.fields if field.name.lower() == name]
 
+    def shortened(self) -> bytes:
+        """The block as bytes again, long values cut, at most MAX_BLOCK of it."""
+        lines = (b"%s: %s\n" % (field.name.encode(), field.value[:_MAX_KEPT_VALUE]) for field in self.fields)
+        kept, size = [], 0
+        for line in lines:
+            size += len(line)
+            if size > MAX_BLOCK:
+                break
+            kept.append(line)
+        return b"".join(kept) + b"\n"
+
 
 def read_block(data: bytes, start: int, stop: int) -> Block:
     """The header block at `start`, its body ending at `stop`."""
     start = _after_mailbox_separator(data, start, stop)
-    limit = min(stop, start + MAX_BLOCK)
+    limit = min(stop, start + _MAX_SCANNED)
     lines: list[tuple[int, int]] = []
     position, end = start, -1
     last_known = -1
@@ -72,13 +86,13 @@ def read_block(data: bytes, start: int, stop: int) -> Block:
     if end < 0:
         blank = _BLANK_LINE.search(data, position - 1, stop) if truncated else None
         end = blank.end() if blank else stop
-    return _fields(data, lines, last_known, end, truncated)
+    return _fields(data, lines, last_known, end, truncated or end - start > MAX_BLOCK)
 
 
 def _after_mailbox_separator(data: bytes, start: int, stop: int) -> int:
     if data.startswith(b"\xef\xbb\xbf", start):
         start += 3
-    if data.startswith((b"From ", b">From "), start):
+    if _SEPARATOR.match(data, start, stop):
         start = data.find(b"\n", start, stop) + 1 or stop
     return start
 

@@ -6,28 +6,87 @@ busy for minutes. Active and hidden elements are left out with all they hold, an
 
 import html
 import re
-from dataclasses import dataclass, replace
 
 import lxml.etree
 import lxml.html
 
-from mirror.css import TINY, Look, color_of, look_of
+from mirror.css import PLAIN, look_of
+from mirror.inherited import Inherited, with_old_attributes
 from mirror.invisible import Findings, one_line, visible
 from mirror.markup import BLOCKS, TAGS, Markup
 from mirror.plain import PlainText
-from mirror.stylesheet import Rule, StyleSheet, fits
+from mirror.stylesheet import Rule, StyleSheet, applies, fits
+from mirror.tree import parse_html
 
-MAX_INPUT = 4_000_000
 MAX_NODES = 60_000
-_MAX_TAGS_PARSED = 250_000
 _MAX_URL = 2_000
 _MAX_ANCESTORS = 50
 _DROPPED = frozenset(
-    ["applet", "area", "audio", "base", "canvas", "datalist", "embed", "frame", "frameset", "iframe", "input", "link", "map", "math", "meta", "noembed", "noframes", "noscript", "object", "option", "param", "script", "select", "source", "style", "svg", "template", "textarea", "title", "video", "xml", "xmp"]
+    [
+        "applet",
+        "area",
+        "audio",
+        "base",
+        "canvas",
+        "datalist",
+        "embed",
+        "frame",
+        "frameset",
+        "iframe",
+        "input",
+        "link",
+        "map",
+        "math",
+        "meta",
+        "noembed",
+        "noframes",
+        "noscript",
+        "object",
+        "option",
+        "param",
+        "script",
+        "select",
+        "source",
+        "style",
+        "svg",
+        "template",
+        "textarea",
+        "title",
+        "video",
+        "xml",
+        "xmp",
+    ]
 )
 _DROPPED_PREFIXES = ("v:", "w:", "m:")
 _BREAKS_LINE = BLOCKS | frozenset(
-    ["address", "article", "aside", "body", "center", "details", "dialog", "fieldset", "figcaption", "figure", "footer", "form", "header", "html", "legend", "main", "menu", "nav", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "caption"]
+    [
+        "address",
+        "article",
+        "aside",
+        "body",
+        "center",
+        "details",
+        "dialog",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "header",
+        "html",
+        "legend",
+        "main",
+        "menu",
+        "nav",
+        "section",
+        "summary",
+        "table",
+        "tbody",
+        "tfoot",
+        "thead",
+        "tr",
+        "caption",
+    ]
 )
 _PARAGRAPHS = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl", "pre"])
 _RENAMED = {
@@ -42,74 +101,22 @@ _RENAMED = {
 }
 ALLOWED_URL = re.compile(r"(?i)(?:https?://|mailto:|tel:)")
 _URL_NOISE = re.compile(r"[\s<>\"'`\\\x00-\x20]+")
-_LOW_CONTRAST = 30
 _MAX_QUOTED_ALT = 300
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """What an element passes on to its children."""
-
-    font: float = 16.0
-    invisible: bool = False
-    color: tuple[int, int, int] | bool = (0, 0, 0)
-    background: tuple[int, int, int] | bool = (255, 255, 255)
-    see_through: bool = False
-
-    @property
-    def is_hidden(self) -> bool:
-        return self.invisible or self.font <= TINY
-
-    @property
-    def is_low_contrast(self) -> bool:
-        if self.see_through:
-            return True
-        if isinstance(self.color, bool) or isinstance(self.background, bool):
-            return False
-        return sum(abs(a - b) for a, b in zip(self.color, self.background, strict=True)) <= _LOW_CONTRAST
-
-    def under(self, look: Look) -> "_State":
-        font = self.font
-        if look.font is not None:
-            unit, number = look.font
-            font = number * self.font if unit == "em" else number
-        return _State(
-            font=font,
-            invisible=self.invisible if look.invisible is None else look.invisible,
-            color=self.color if look.color is None else look.color,
-            background=self.background if look.background is None else look.background,
-            see_through=self.see_through if look.color is None else look.see_through,
-        )
 
 
 def read_html(markup: str, text: PlainText, findings: Findings) -> str:
     """Write what is shown of the markup to `text`; returns it as small well-formed HTML."""
-    markup = _bounded(markup, findings)
-    if not markup.strip():
-        return ""
-    parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
-    try:
-        root = lxml.html.document_fromstring(markup.encode("utf-8", "replace"), parser=parser)
-    except (lxml.etree.ParserError, lxml.etree.XMLSyntaxError):
+    root = parse_html(markup, findings)
+    if root is None:
         return ""
     walk = _Walk(_sheet(root), text, findings)
     walk.through(root)
     return walk.finish()
 
 
-def _bounded(markup: str, findings: Findings) -> str:
-    markup = markup.replace("\0", "")
-    if len(markup) > MAX_INPUT:
-        markup = markup[:MAX_INPUT]
-        findings["truncated_input"] += 1
-    if markup.count("<") > _MAX_TAGS_PARSED:
-        markup = "<".join(markup.split("<", _MAX_TAGS_PARSED)[:-1])
-        findings["truncated_input"] += 1
-    return markup
-
-
 def _sheet(root: lxml.html.HtmlElement) -> StyleSheet:
-    return StyleSheet("\n".join(style.text or "" for style in root.iter("style")))
+    styles = (style for style in root.iter("style") if applies(f"@media {style.get('media', '')}".strip()))
+    return StyleSheet("\n".join(style.text or "" for style in styles))
 
 
 class _Walk:
@@ -120,16 +127,16 @@ class _Walk:
         self.text = text
         self.findings = findings
         self.markup = Markup()
-        self.state = _State()
-        self.alternatives: list[str] = []
+        self.state = Inherited()
         self.hidden_depth = 0
         self.dropped_depth = 0
         self.lists: list[int] = []
         self.links: list[tuple[tuple[int, int], str]] = []
+        self.targets: set[str] = set()
 
     def through(self, root: lxml.html.HtmlElement) -> None:
         """Visit every element under the root, at most MAX_NODES."""
-        stack: list[tuple[_State, bool, bool, bool]] = []
+        stack: list[tuple[Inherited, bool, bool, bool]] = []
         nodes = 0
         for event, element in lxml.etree.iterwalk(root, events=("start", "end")):
             if event == "start":
@@ -156,7 +163,7 @@ class _Walk:
                     self._write(element.tail)
 
     def finish(self) -> str:
-        """The small HTML; pictures speak by their alternative text when nothing else does."""
+        """The small HTML, closed."""
         if self.markup.truncated:
             self.findings["truncated_html"] += 1
         if self.text.is_full:
@@ -169,16 +176,17 @@ class _Walk:
             self.dropped_depth += 1
             return True, False
         attributes = element.attrib
-        if not attributes and not self.sheet:
-            return False, False
-        style = attributes.get("style", "")
-        if self.sheet:
-            style = self._with_rules(element, style)
-        look = look_of(style) if style else Look()
-        if attributes:
-            look = _with_old_attributes(look, element)
-        self.state = self.state.under(look)
-        is_hidden = look.hides or "hidden" in attributes or (tag == "dialog" and "open" not in attributes)
+        is_hidden = "hidden" in attributes or (tag == "dialog" and "open" not in attributes)
+        if attributes or self.sheet:
+            style = attributes.get("style", "")
+            if self.sheet:
+                style = self._with_rules(element, style)
+            look = look_of(style) if style else PLAIN
+            if attributes:
+                look = with_old_attributes(look, element)
+            if look is not PLAIN:
+                self.state = self.state.under(look)
+                is_hidden = is_hidden or look.hides
         self.hidden_depth += is_hidden
         return False, is_hidden
 
@@ -193,7 +201,7 @@ class _Walk:
         text = self.text
         if tag == "br":
             text.line() if not self.state.is_hidden else None
-        elif tag in _PARAGRAPHS:
+        elif tag in _PARAGRAPHS and not (tag in ("ul", "ol") and self.lists):
             text.paragraph()
         elif tag in _BREAKS_LINE:
             text.line()
@@ -227,15 +235,19 @@ class _Walk:
             mark, url = self.links.pop()
             if url and not self.state.is_hidden:
                 shown = text.since(mark)
-                if shown.rstrip("/") not in (url.rstrip("/"), url.removeprefix("mailto:"), url.removeprefix("tel:")):
-                    text.write(f" <{url}>" if shown else f"<{url}>")
+                if not shown:
+                    # A linked picture: its target once, not at every slice of the picture.
+                    text.write("" if url in self.targets else f"<{url}>")
+                elif shown.rstrip("/") not in (url.rstrip("/"), url.removeprefix("mailto:"), url.removeprefix("tel:")):
+                    text.write(f" <{url}>")
+                self.targets.add(url)
         elif tag == "blockquote":
             text.quote(-1)
         elif tag == "pre":
             text.preformatted(-1)
         elif tag in ("ul", "ol") and self.lists:
             self.lists.pop()
-        if tag in _PARAGRAPHS:
+        if tag in _PARAGRAPHS and not (tag in ("ul", "ol") and self.lists):
             text.paragraph()
         elif tag in _BREAKS_LINE:
             text.line()
@@ -243,12 +255,11 @@ class _Walk:
     def _item(self) -> None:
         if self.state.is_hidden:
             return
-        indent = "  " * min(8, max(0, len(self.lists) - 1))
+        mark = "-"
         if self.lists and self.lists[-1] >= 0:
             self.lists[-1] += 1
-            self.text.write(f"{indent}{self.lists[-1]}. ")
-        else:
-            self.text.write(f"{indent}- ")
+            mark = f"{self.lists[-1]}."
+        self.text.item(mark, max(0, len(self.lists) - 1))
 
     def _image(self, element: lxml.html.HtmlElement) -> bool:
         source = element.get("src", "").strip()
@@ -261,7 +272,7 @@ class _Walk:
             alternative = one_line(element.get("alt", "")[:_MAX_QUOTED_ALT], _MAX_QUOTED_ALT, self.findings)
             if alternative:
                 attributes += f' alt="{html.escape(alternative)}"'
-                self.alternatives.append(alternative)
+                self.text.picture(alternative)
         return bool(attributes) and self.markup.open("img", attributes)
 
     def _write(self, text: str) -> None:
@@ -286,18 +297,6 @@ def _has_ancestors(element: lxml.html.HtmlElement, rule: Rule) -> bool:
         if fits(wanted[-1], ancestor.tag, classes, ancestor.get("id", "").lower()):
             wanted.pop()
     return not wanted
-
-
-def _with_old_attributes(look: Look, element: lxml.html.HtmlElement) -> Look:
-    color = element.get("color") or (element.get("text") if element.tag == "body" else None)
-    if color and look.color is None:
-        look = replace(look, color=color_of(color))
-    if look.background is None:
-        if background := element.get("bgcolor"):
-            look = replace(look, background=color_of(background))
-        elif element.get("background"):
-            look = replace(look, background=False)
-    return look
 
 
 def _is_dot(element: lxml.html.HtmlElement) -> bool:

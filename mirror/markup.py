@@ -14,7 +14,28 @@ _FORMATTING_BUDGET = 40_000
 
 FORMATTING = frozenset(["a", "b", "code", "em", "i", "s", "small", "strong", "u"])
 VOID = frozenset(["br", "hr", "img"])
-BLOCKS = frozenset(["blockquote", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "table", "ul"])
+BLOCKS = frozenset(
+    [
+        "blockquote",
+        "dd",
+        "div",
+        "dl",
+        "dt",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "hr",
+        "li",
+        "ol",
+        "p",
+        "pre",
+        "table",
+        "ul",
+    ]
+)
 _NEEDS_PARENT = {
     "li": ("ul", "ol"),
     "dd": ("dl",),
@@ -28,6 +49,7 @@ _NEEDS_PARENT = {
     "caption": ("table",),
 }
 TAGS = FORMATTING | VOID | BLOCKS | _NEEDS_PARENT.keys() | frozenset(["abbr", "q", "sub", "sup"])
+_EDGES = BLOCKS | _NEEDS_PARENT.keys() | {"br"}
 _HEADINGS = frozenset(["h1", "h2", "h3", "h4", "h5", "h6"])
 _STRUCTURE = frozenset(["table", "thead", "tbody", "tfoot", "tr"])
 
@@ -44,6 +66,7 @@ class Markup:
         self._budget = _FORMATTING_BUDGET
         self._escapes = 0
         self._links = 0
+        self._closed = (-1, -1)
 
     @property
     def depth(self) -> int:
@@ -81,18 +104,30 @@ class Markup:
 
     def close(self) -> None:
         """End the element opened last."""
-        tag, _ = self._open.pop()
+        tag, opened = self._open.pop()
         self._formatting -= tag in FORMATTING
         self._links -= tag == "a"
-        self._append(f"</{tag}>")
+        last = len(self._pieces) - 1
+        if opened == last and tag not in ("td", "th"):
+            self._pieces.pop()
+        elif tag == "div" and self._closed == (opened + 1, last):
+            # A box that holds one box and nothing else says no more than that box.
+            self._pieces[opened] = ""
+            self._closed = (opened, last)
+        else:
+            self._append(f"</{tag}>")
+            self._closed = (opened, last + 1) if tag in BLOCKS else (-1, -1)
 
     def write(self, text: str) -> None:
         """Add text."""
-        if self._open and self._open[-1][0] in _STRUCTURE and not text.strip():
+        if not text.strip() and not self._separates():
             return
         if self._length >= MAX_HTML:
             self.truncated = self.truncated or bool(text.strip())
             return
+        if self._pieces and self._pieces[-1] == "<pre>":
+            # A tree builder takes the first line break of <pre> away.
+            text = text.lstrip("\n")
         text = text[: MAX_HTML - self._length]
         special = text.count("&") + text.count("<") + text.count(">")
         if special:
@@ -108,6 +143,16 @@ class Markup:
         while self._open:
             self.close()
         return "".join(self._pieces)
+
+    def _separates(self) -> bool:
+        """Whether a blank here would show: not in the structure of a table, nor beside the edge of a block."""
+        if not self._pieces or (self._open and self._open[-1][0] in _STRUCTURE):
+            return False
+        piece = self._pieces[-1]
+        if not piece.startswith("<"):
+            return True
+        tag = piece.strip("</>").partition(" ")[0]
+        return tag not in _EDGES or (self._open and self._open[-1][0] == "pre") is True
 
     def _append(self, piece: str) -> None:
         self._pieces.append(piece)

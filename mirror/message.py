@@ -7,6 +7,7 @@ kept here, so that better rules can be applied again without the raw mail.
 import re
 from dataclasses import dataclass
 
+from mirror.header import MAX_BLOCK
 from mirror.invisible import Findings
 from mirror.mime import Part, read_tree
 
@@ -81,10 +82,11 @@ def read_message(raw: bytes) -> Message:
     selection = _Selection()
     selection.visit([root], "mixed", in_alternative=False)
     selection.fall_back(raw)
-    bodies = {id(part): _body(part, raw, findings) for part in (*selection.text, *selection.html)}
+    shown = {id(part): part for part in (*selection.text, *selection.html)}
+    bodies = {identity: _body(part, raw, findings) for identity, part in shown.items()}
     order = list(bodies)
     return Message(
-        header=raw[: root.start][:1_000_000],
+        header=raw[: root.start] if root.start <= MAX_BLOCK else root.block.shortened(),
         hint=hint,
         bodies=tuple(bodies.values()),
         text_body=tuple(order.index(id(part)) for part in selection.text),

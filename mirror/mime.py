@@ -16,8 +16,9 @@ from mirror.transfer import decode_part, encoding_of
 MAX_DEPTH = 100
 MAX_PARTS = 2_000
 _MAX_SCANNED = 400_000_000
-_GUESSED_DELIMITER = re.compile(rb"(?:^|\n)--([^\s-][^\r\n]{0,200}?)[ \t]*\r*\n(?=[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-)")
+_GUESSED_DELIMITER = re.compile(rb"(?m:^)--([^\s-][^\r\n]{0,200}?)[ \t]*\r*\n(?=[Cc][Oo][Nn][Tt][Ee][Nn][Tt]-)")
 _CHARSET = re.compile(rb"(?i)charset\s*=\s*[\"']?([\w.:-]{2,40})")
+_MAX_JUNK = 1_000
 _HINT_WITHIN = 65_536
 
 
@@ -97,6 +98,8 @@ class _Reading:
         if not spans and (guessed := _GUESSED_DELIMITER.search(self.raw, part.start, part.stop)):
             self.findings["broken_boundary"] += 1
             spans = self._spans(part, guessed[1])
+        if not spans and not self.raw[part.start : part.stop][:_MAX_JUNK].translate(None, b"- \t\r\n").strip(boundary):
+            part.stop = part.start
         default_type = "message/rfc822" if part.media_type == "multipart/digest" else "text/plain"
         for index, (start, stop) in enumerate(spans, 1):
             if self.parts >= MAX_PARTS:

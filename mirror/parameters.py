@@ -11,7 +11,7 @@ _MAX_PARAMETERS = 200
 _PARAMETER = re.compile(r'(?<![^;\s])([^\s=;"]+)\s*=\s*("(?:[^"\\]|\\.)*"?|[^;]*)', re.S)
 _ENCODED_PARAMETER = re.compile(r"([^*]+)(?:\*(\d{1,4}))?(\*)?")
 _BLANK_BEFORE_PARAMETER = re.compile(r"(?<=\S)\s(?=\s*[^\s=;\"]+\s*=)")
-_BLANKS_AND_COMMENTS = re.compile(r"\([^()]*\)|\s+")
+_COMMENT = re.compile(r"\([^()]*\)")
 _UNESCAPED = re.compile(r"\\([\"\\'])")
 _PERCENT = re.compile(rb"%([0-9A-Fa-f]{2})")
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
@@ -39,7 +39,18 @@ def read_parameters(value: str) -> tuple[str, dict[str, str]]:
     parameters = {name: decode_words(text) for name, text in plain.items()}
     for base, numbered in pieces.items():
         parameters[base] = _joined(numbered)
-    return _BLANKS_AND_COMMENTS.sub("", head[:_MAX_HEAD]).lower(), parameters
+    return _value_of(head[:_MAX_HEAD].lower()), parameters
+
+
+def _value_of(head: str) -> str:
+    """The first token of a value, or the first two with a slash between them."""
+    if "(" in head:
+        head = _COMMENT.sub(" ", head)
+    main, slash, rest = head.partition("/")
+    words, others = main.split(), rest.split()
+    if not words:
+        return ""
+    return f"{words[0]}/{others[0]}" if slash and others else words[0]
 
 
 def _unquoted(text: str) -> str:

@@ -14,9 +14,11 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import Any, cast
 
 from mirror.content import Content, Envelope
+from mirror.message import Address, Attachment
 from mirror.parse_child import HEADER, write_frame
 
 DEADLINE = 10.0
@@ -36,13 +38,9 @@ class Crash:
 class _Restricted(pickle.Unpickler):
     # A child that hostile mail has taken over must not be able to run code here: only our own value types are built.
     _ALLOWED = frozenset(
-        {
-            ("mirror.content", "Content"), ("mirror.content", "Envelope"), ("mirror.message", "Address"),
-            ("mirror.message", "Attachment"), ("datetime", "datetime"), ("datetime", "timezone"),
-            ("datetime", "timedelta"), ("copyreg", "_reconstructor"), ("builtins", "object"),
-            ("dataclasses", "_dataclass_setstate"),
-        }
-    )  # fmt: skip
+        (kind.__module__, kind.__qualname__)
+        for kind in (Content, Envelope, Address, Attachment, datetime, timezone, timedelta)
+    )
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         if (module_name, global_name) not in self._ALLOWED:

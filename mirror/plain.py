@@ -4,8 +4,17 @@ import re
 
 MAX_TEXT = 400_000
 _MAX_QUOTES = 20
+_MAX_INDENT = 8
 _BLANKS = re.compile(r"[ \t\r\n\f]+")
+_SPACES = re.compile(" {2,}")
 _CELLS = re.compile(r"[ \u00a0]*\t[\t \u00a0]*")
+
+
+def _one_spaced(line: str) -> str:
+    line = line.strip(" \t\u00a0")
+    if "\t" in line:
+        line = _CELLS.sub(" | ", line)
+    return _SPACES.sub(" ", line) if "  " in line else line
 
 
 class PlainText:
@@ -18,6 +27,9 @@ class PlainText:
         self._quotes = 0
         self._gap = False
         self._preformatted = 0
+        self._indent = ""
+        self._quotes_above = 0
+        self._pictures: list[str] = []
 
     @property
     def is_full(self) -> bool:
@@ -51,6 +63,21 @@ class PlainText:
         """The next text is another cell of the same row."""
         self._line.append("\t")
 
+    def item(self, mark: str, level: int) -> None:
+        """The next text is a list item on that level, from 0."""
+        self.line()
+        self._indent = "  " * min(level, _MAX_INDENT)
+        self.write(f"{mark} ")
+
+    def picture(self, alternative: str) -> None:
+        """A picture is shown here that says this; it speaks only where no text does."""
+        self._pictures.append(f"[{alternative}]")
+
+    @property
+    def is_blank(self) -> bool:
+        """No text is shown so far."""
+        return not any(line.strip() for line in (*self._lines, *self._line))
+
     def quote(self, levels: int) -> None:
         """The next text is quoted that many levels more (or less)."""
         self.paragraph()
@@ -75,17 +102,21 @@ class PlainText:
     def text(self) -> str:
         """All of it, without empty lines at either end or two in a row."""
         self.line()
-        return re.sub(r"\n(?:>|[ ])*\n(?:(?:> ?)*\n)+", "\n\n", "\n".join(self._lines)).strip("\n")
+        if self.is_blank:
+            return "\n".join(self._pictures)[:MAX_TEXT]
+        return re.sub(r"\n(?:>|[ ])*\n(?:(?:> ?)*\n)+", "\n\n", "\n".join(self._lines)).strip("\n")[:MAX_TEXT]
 
     def _end_line(self, *, keep_empty: bool = False) -> None:
         written = "".join(self._line)
         self._line = []
-        shown = written.rstrip() if self._preformatted else _CELLS.sub(" | ", written.strip(" \t\u00a0"))
-        prefix = "> " * min(self._quotes, _MAX_QUOTES)
+        shown = written.rstrip() if self._preformatted else _one_spaced(written)
         if shown.strip():
+            quotes = min(self._quotes, _MAX_QUOTES)
             if self._gap and self._lines:
-                self._lines.append(prefix.rstrip())
+                self._lines.append(("> " * min(quotes, self._quotes_above)).rstrip())
             self._gap = False
-            self._lines.append(prefix + shown)
+            self._lines.append(f"{'> ' * quotes}{self._indent}{shown}")
+            self._quotes_above = quotes
+            self._indent = ""
         elif keep_empty:
             self._gap = True

@@ -1,6 +1,7 @@
 """What a sync pass did and how far it is, for people and for `--json`."""
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field
 
 
 @dataclass
@@ -30,6 +31,18 @@ class Report:
     def complete(self) -> bool:
         """Whether every folder was brought to agree."""
         return not any(folder.error for folder in self.folders.values())
+
+    def as_json(self) -> str:
+        """One object: `seconds`, `searchable_s`, `complete`, `dropped`, and `folders` by name."""
+        return json.dumps(
+            {
+                "seconds": round(self.seconds, 3),
+                "searchable_s": round(self.searchable_s, 3),
+                "complete": self.complete,
+                "dropped": self.dropped,
+                "folders": {folder.name: asdict(folder) for folder in self.folders.values()},
+            }
+        )
 
     @property
     def work(self) -> int:

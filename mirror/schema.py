@@ -38,7 +38,10 @@ _FIRST = (
         id INTEGER PRIMARY KEY CHECK (id = 1),
         epoch INTEGER NOT NULL,
         fold_version INTEGER NOT NULL,
-        passed_at REAL,
+        pass_wanted_at REAL NOT NULL DEFAULT 0,
+        pass_began_at REAL NOT NULL DEFAULT 0,
+        pass_ended_at REAL NOT NULL DEFAULT 0,
+        report TEXT NOT NULL DEFAULT '{}',
         error TEXT NOT NULL DEFAULT ''
     ) STRICT
     """,
@@ -196,13 +199,25 @@ def migrate(connection: sqlite3.Connection) -> None:
 
     Raises MirrorTooNew when the file knows migrations that this program does not.
     """
-    db = Database(connection)
+    if not _pending(connection):
+        return
+    # Two processes may open a new mirror at once: the second waits here, and then has nothing to do.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if _pending(connection):
+            migrations.apply(Database(connection))
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _pending(connection: sqlite3.Connection) -> bool:
     known = {migration.name for migration in migrations.pending(Database(memory=True))}
-    applied = {migration.name for migration in migrations.applied(db)}
+    applied = {migration.name for migration in migrations.applied(Database(connection))}
     if unknown := applied - known:
         raise MirrorTooNew(
             f"this mirror was written by a newer postmirror (it has {', '.join(sorted(unknown))}): upgrade the "
             "program, or delete the mirror's folder to build it again from upstream"
         )
-    if known - applied:
-        migrations.apply(db)
+    return bool(known - applied)

@@ -74,17 +74,20 @@ class Checkpoint:
 class Store:
     """One mirror's file, for writing. Made and brought to the newest schema on opening; the folder is 0700.
 
-    A damaged file is set aside under another name and an empty mirror begun, which upstream fills again; set_aside
-    then names the old file. Raises MirrorTooNew when a newer program wrote it.
+    repair: set a damaged file aside under another name and begin an empty mirror, which upstream fills again; set_aside
+    then names the old file. For the holder of the mirror's lock only. Raises MirrorCorrupt without it, and MirrorTooNew
+    when a newer program wrote the file.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, repair: bool = False) -> None:
         private_folder(folder)
         self.path = folder / "mirror.db"
         self.set_aside: Path | None = None
         try:
             self._connection = self._open()
         except MirrorCorrupt:
+            if not repair:
+                raise
             self.set_aside = self._move_aside()
             self._connection = self._open()
         self.attempts = Attempts(self._connection)
@@ -136,6 +139,31 @@ class Store:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+    # -- passes
+
+    def want_pass(self) -> float:
+        """Ask whoever keeps this mirror for a pass. Returns the time of asking, for `pass_since`."""
+        now = time.time()
+        self._connection.execute("UPDATE mirror SET pass_wanted_at = ?", (now,))
+        return now
+
+    def begin_pass(self) -> None:
+        """A pass begins now."""
+        self._connection.execute("UPDATE mirror SET pass_began_at = ?", (time.time(),))
+
+    def end_pass(self, report: str, error: str) -> None:
+        """The pass ended: its report as JSON, and why it failed in plain words ("" when it did not)."""
+        self._connection.execute(
+            "UPDATE mirror SET pass_ended_at = ?, report = ?, error = ?", (time.time(), report, error)
+        )
+
+    def pass_since(self, asked: float) -> tuple[str, str] | None:
+        """(report, error) of a pass that began after this time and has ended; None as long as there is none."""
+        row = self._connection.execute(
+            "SELECT report, error FROM mirror WHERE pass_began_at >= ? AND pass_ended_at >= pass_began_at", (asked,)
+        ).fetchone()
+        return None if row is None else (row[0], row[1])
 
     # -- folders
 
@@ -196,10 +224,6 @@ class Store:
         """Remember why a folder could not be synced ("" for no fault)."""
         self._connection.execute("UPDATE folder SET error = ? WHERE id = ? AND error <> ?", (error, folder_id, error))
 
-    def set_error(self, error: str) -> None:
-        """Remember why the last pass over this mirror failed ("" for no fault)."""
-        self._connection.execute("UPDATE mirror SET error = ? WHERE error <> ?", (error, error))
-
     def checkpoint(self, folder_id: int, seen: Checkpoint, *, reconciled: bool, enumerated: bool = True) -> None:
         """A pass over this folder completed and agrees with upstream."""
         now = time.time()
@@ -220,7 +244,6 @@ class Store:
             db.executemany(
                 "UPDATE folder SET as_of = ?, error = '' WHERE id = ?", [(now, folder) for folder in folder_ids]
             )
-            db.execute("UPDATE mirror SET passed_at = ?", (now,))
 
     def set_uidvalidity(self, folder_id: int, uidvalidity: int) -> None:
         """A folder opened for the first time: what its uids count within."""
@@ -398,7 +421,6 @@ class Store:
 
         A copy (equal digest and INTERNALDATE) gives its messages to the content that is already stored.
         """
-        now = time.time()
         with transaction(self._connection) as db:
             written = []
             for content_id, digest, content in sorted(contents, key=lambda item: item[0]):
@@ -415,7 +437,6 @@ class Store:
                 db.execute("DELETE FROM attempt WHERE content = ?", (content_id,))
                 written.append(content_id)
             index(db, written)
-            db.execute("UPDATE mirror SET passed_at = ?", (now,))
 
     def _merge(self, db: sqlite3.Connection, content_id: int, twin: int) -> bool:
         """Hand the messages of a content to its twin; a departed message of the twin lends its id (a move)."""

@@ -117,6 +117,11 @@ def _compound(step: str) -> Compound | None:
     )
 
 
+def applies(media: str) -> bool:
+    """Whether an `@media` prelude holds on a desktop screen."""
+    return _MEDIA_THAT_APPLIES.fullmatch(media[:200]) is not None
+
+
 def _rules(css: str) -> list[tuple[str, str]]:
     """(selectors, declarations) of every plain rule, those within an `@media` for desktop screens included."""
     css = _COMMENT.sub("", css)
@@ -128,7 +133,7 @@ def _rules(css: str) -> list[tuple[str, str]]:
             break
         prelude = css[position:opening].rpartition(";")[2].rpartition("}")[2].strip()
         if prelude.startswith("@"):
-            if _MEDIA_THAT_APPLIES.fullmatch(prelude):
+            if applies(prelude):
                 position = opening + 1
             else:
                 position = _closing(css, opening)

@@ -3,10 +3,16 @@
 import binascii
 import re
 
-_NOT_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"))
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_NOT_BASE64 = bytes(set(range(256)) - set(_ALPHABET))
+_BASE64_BYTES = _ALPHABET + b"= \t\r\n"
+_SAMPLE = 4_096
+_MIN_SAMPLE = 4
+_FIRST_LINE = re.compile(rb"\s*[A-Za-z0-9+/]{20,}={0,2}[ \t]*\r*(?:\n|$)")
+_BLANK_LINE = re.compile(rb"(?<=[A-Za-z0-9+/=])\r?\n\r?\n(?=\s*\S)")
 _PADDING = re.compile(rb"=+")
 _MAX_RUNS = 2_000
-_BASE64_LINES = re.compile(rb"[A-Za-z0-9+/=\s]*")
+_BASE64_LINES = re.compile(rb"[A-Za-z0-9+/\r\n]*")
 _SOFT_BREAK_WITH_BLANKS = re.compile(rb"=[ \t]+(?=\r?\n)")
 _COMMENT = re.compile(r"\([^()]*\)")
 _UUENCODE = frozenset({"x-uuencode", "uuencode", "uue", "x-uue"})
@@ -30,6 +36,9 @@ def decode_part(section: bytes, encoding: str) -> bytes:
 
 
 def _decode_base64(data: bytes) -> bytes:
+    if not _looks_encoded(data[:_SAMPLE]):
+        return data
+    data = _without_footer(data)
     first = data.find(b"=")
     if first < 0 or not data[first:].strip(b"= \t\r\n"):
         return _decode_run(data if first < 0 else data[:first])
@@ -43,6 +52,24 @@ def _decode_base64(data: bytes) -> bytes:
             break
         decoded.append(_decode_run(run))
     return b"".join(decoded)
+
+
+def _looks_encoded(sample: bytes) -> bool:
+    """Whether this is base64 at all: some mailers only say so."""
+    head = sample.partition(b"=")[0]
+    sample = head if len(head) >= _MIN_SAMPLE else sample
+    foreign = len(sample.translate(None, _BASE64_BYTES))
+    if foreign * 10 <= len(sample) and sample.count(b" ") * 20 <= len(sample):
+        return True
+    return _FIRST_LINE.match(sample) is not None
+
+
+def _without_footer(data: bytes) -> bytes:
+    """The encoded part, without text that a mailing list added below an empty line."""
+    blank = _BLANK_LINE.search(data)
+    if blank is None or _looks_encoded(data[blank.end() : blank.end() + _SAMPLE]):
+        return data
+    return data[: blank.start()]
 
 
 def _decode_run(run: bytes) -> bytes:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +39,14 @@ class Page:
     messages: list[MirroredMessage]
     after: Position | None
     searched_back_to: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LastPass:
+    """ended: None before the first pass ended. error: why it failed, in plain words, or ""."""
+
+    ended: datetime | None
+    error: str
 
 
 class Reader:
@@ -95,6 +103,12 @@ class Reader:
         """Every folder of the mirror that upstream still has, by name."""
         with self._reading():
             return [rows.folder(row) for row in self._connection.execute(_FOLDERS)]
+
+    def last_pass(self) -> LastPass:
+        """When the mirror was last brought to agree with upstream, and what stood in the way."""
+        with self._reading():
+            ended, error = self._connection.execute("SELECT pass_ended_at, error FROM mirror").fetchone()
+        return LastPass(datetime.fromtimestamp(ended, UTC) if ended else None, error)
 
     def message(
         self, folder_id: int, message_id: int, with_html: bool = False, with_headers: bool = False

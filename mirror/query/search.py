@@ -116,8 +116,9 @@ class Search:
 
     def _key_cost(self, hits: float, limit: int) -> float:
         """Seconds to walk an index of the first sort key until so many are found."""
-        share = max(1, self._scope.messages) / self._scope.total
-        return limit * self._scope.total / max(1.0, hits) / share * (_PROBE + _TEST)
+        total = max(1, self._scope.total)
+        share = max(1, self._scope.messages) / total
+        return limit * total / max(1.0, hits) / share * (_PROBE + _TEST)
 
     def _by_content(self, high: int, limit: int) -> Iterator[Pair]:
         if self._exact == FALSE:

@@ -16,11 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from config.identity import Endpoint, Provider
+from config.secret import SecretSource
 from tests.servers.certificates import Certificates, make_certificates
-from tests.servers.ports import HOST, free_port, wait_for_greeting
+from tests.servers.ports import HOST, PASSWORD, free_port, wait_for_greeting
 from tests.servers.second_client import SecondClient
 
-PASSWORD = "correct-horse"
 IMAP4REV1 = "IMAP4rev1"  # the lowest rung: as `capability` it hides every extension
 _NOBODY = 65_534
 _SECONDS = 10.0
@@ -165,6 +166,7 @@ class Dovecot:
             parts.append(f"\nimap_capability = {capability}\n")
         parts.append(settings)
         (self.folder / "dovecot.conf").write_text("".join(parts), "utf-8")
+        (self.folder / "password").write_text(PASSWORD, "utf-8")
 
     def __enter__(self) -> Self:
         self.start()
@@ -218,6 +220,18 @@ class Dovecot:
     def client(self, user: str) -> SecondClient:
         """A plain IMAP session of this user, logged in."""
         return SecondClient(self.port, user, PASSWORD)
+
+    def provider(self, user: str, *, tls: bool = False, smtp: Endpoint | None = None) -> Provider:
+        """The user's mailbox here as the configuration of a provider."""
+        if tls and self.certificates is None:
+            raise ValueError("this server has no certificate")
+        imap = (
+            Endpoint(host=HOST, port=self.tls_port, ca_file=self.certificates.ca_file)
+            if tls and self.certificates
+            else Endpoint(host=HOST, port=self.port, security="plain")
+        )
+        password = SecretSource(file=self.folder / "password")
+        return Provider(address=f"{user}@example.org", username=user, password=password, imap=imap, smtp=smtp)
 
     def _end(self, by: signal.Signals) -> None:
         if self._process is None:

@@ -16,11 +16,20 @@ fi
 
 # invoke-rc.d asks this file before it starts a service: 101 means no. An existing policy stays as it is.
 policy=/usr/sbin/policy-rc.d
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 if [ ! -e "$policy" ]; then
-    trap 'rm -f "$policy"' EXIT
+    trap 'rm -f "$log" "$policy"' EXIT
     printf '#!/bin/sh\nexit 101\n' >"$policy"
     chmod 755 "$policy"
 fi
+echo "Installing Dovecot for the tests ..."
 export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq
-apt-get install -y -qq --no-install-recommends dovecot-imapd >/dev/null
+if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends dovecot-imapd; } >"$log" 2>&1; then
+    cat "$log" >&2
+    exit 1
+fi
+# Nor does it start with the next boot.
+if command -v systemctl >/dev/null; then
+    systemctl --quiet disable dovecot.service >/dev/null 2>&1 || true
+fi

@@ -1,10 +1,11 @@
-"""Loopback ports for servers that tests start, stop and start again."""
+"""Where the servers of the tests listen, and what lets users in."""
 
 import random
 import socket
 import time
 
 HOST = "127.0.0.1"
+PASSWORD = "correct-horse"
 # Below the range that outgoing connections are given, so that nothing else takes the port of a stopped server.
 _PORTS = range(20_000, 32_000)
 

@@ -5,11 +5,10 @@ import sys
 from types import TracebackType
 from typing import Self
 
-from tests.servers.ports import HOST, free_port, wait_for_greeting
+from tests.servers.ports import HOST, PASSWORD, free_port, wait_for_greeting
 from tests.servers.second_client import SecondClient
 
 USER = "alice"
-PASSWORD = "correct-horse"
 
 
 class Pymap:

@@ -17,11 +17,10 @@ from typing import Literal, Self
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
+from config.identity import Endpoint
 from tests.servers.certificates import Certificates
-from tests.servers.ports import HOST, free_port
+from tests.servers.ports import HOST, PASSWORD, free_port
 
-USER = "alice"
-PASSWORD = "correct-horse"
 _FAULT = re.compile(r"(rcpt|data)-([45]\d\d)@")
 _LARGEST = 50_000_000
 
@@ -39,12 +38,12 @@ class Received:
 class SmtpSink:
     """One SMTP server on loopback.
 
-    security: "starttls" and "tls" need certificates. require_auth: refuse MAIL before a login as `USER`.
+    security: "starttls" and "tls" need certificates. require_auth: refuse MAIL before a login, by any
+    user with `PASSWORD`.
     messages: what was taken so far. commands: "MAIL", "RCPT", "DATA", "RSET" and "QUIT" in the order received.
     """
 
     host = HOST
-    user = USER
     password = PASSWORD
 
     def __init__(
@@ -95,6 +94,15 @@ class SmtpSink:
         if self._controller is not None:
             self._controller.stop()
             self._controller = None
+
+    def endpoint(self) -> Endpoint:
+        """The server as a provider's configuration names it."""
+        return Endpoint(
+            host=HOST,
+            port=self.port,
+            security=self._security,
+            ca_file=self._certificates.ca_file if self._certificates else None,
+        )
 
     def wait_for(self, count: int, *, seconds: float = 10.0) -> list[Received]:
         """The messages, as soon as there are `count` of them."""
@@ -169,6 +177,4 @@ class _Handler:
 def _authenticate(
     server: SMTP, session: Session, envelope: Envelope, mechanism: str, credentials: LoginPassword
 ) -> AuthResult:
-    return AuthResult(
-        success=(credentials.login, credentials.password) == (USER.encode(), PASSWORD.encode()), handled=False
-    )
+    return AuthResult(success=credentials.password == PASSWORD.encode(), handled=False)

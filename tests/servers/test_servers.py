@@ -73,6 +73,16 @@ def test_dovecot_speaks_tls_that_verifies(dovecot: Dovecot, user: str) -> None:
             client.login(user, "wrong")
 
 
+def test_a_provider_is_configured_for_a_mailbox(dovecot: Dovecot, smtp_sink: SmtpSink, user: str) -> None:
+    provider = dovecot.provider(user, tls=True, smtp=smtp_sink.endpoint())
+    username, password = provider.login(provider.imap)
+    assert password
+    context = ssl.create_default_context(cafile=provider.imap.ca_file)
+    with imaplib.IMAP4_SSL(provider.imap.host, provider.imap.port, ssl_context=context, timeout=10) as client:
+        client.login(username, password.read())
+    assert (provider.smtp, provider.address) == (smtp_sink.endpoint(), f"{user}@example.org")
+
+
 def test_smtp_sink_keeps_what_it_takes(smtp_sink: SmtpSink) -> None:
     with smtplib.SMTP(smtp_sink.host, smtp_sink.port, timeout=10) as client:
         client.sendmail("bob@example.org", ["alice@example.org", "carol@example.org"], HELLO)
@@ -117,7 +127,7 @@ def test_smtp_sink_speaks_tls_and_wants_a_login(certificates: Certificates, secu
             with pytest.raises(smtplib.SMTPSenderRefused):
                 client.sendmail("bob@example.org", ["alice@example.org"], HELLO)
             with pytest.raises(smtplib.SMTPAuthenticationError):
-                client.login(sink.user, "wrong")
-            client.login(sink.user, sink.password)
+                client.login("alice", "wrong")
+            client.login("alice", sink.password)
             client.sendmail("bob@example.org", ["alice@example.org"], HELLO)
         assert [message.tls for message in sink.messages] == [True]

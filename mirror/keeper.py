@@ -1,0 +1,203 @@
+"""One mirror kept in step with its mailbox by one process: its lock, its passes, its back-off, its IDLE.
+
+The first process that asks holds the mirror's lock for as long as it lives; a keeper that does not hold it tries again
+whenever it is asked to run, so that it takes over when the holder is gone. A pass that fails is followed by a pause of
+1, 2, 4 … 300 seconds with full jitter; a login refused twice ends the attempts until the configuration changes, since
+more of them lock accounts. A nudge ends the pause.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from config.identity import Provider
+from mirror.backfill import BATCH
+from mirror.database import private_folder
+from mirror.errors import AuthenticationRefused, MirrorError, UpstreamRefused, UpstreamUnavailable
+from mirror.lock import Lock
+from mirror.parsing import Parsers
+from mirror.report import Progress, Report
+from mirror.store import Store
+from mirror.sync import Pass
+from mirror.upstream import Upstream
+from mirror.wake import WakeUps
+
+logger = logging.getLogger(__name__)
+
+LONGEST_PAUSE = 300.0
+LOGINS_REFUSED = 2
+IDLE_RENEWAL = 600.0
+"""Seconds in IDLE before it is renewed; servers hang up after 30 minutes (RFC 2177)."""
+
+
+class Keeper:
+    """Keeps one mirror. run() may be called from any thread, at any time; passes never overlap."""
+
+    def __init__(
+        self, name: str, folder: Path, provider: Provider, parsers: Parsers, stopping: threading.Event
+    ) -> None:
+        self.name = name
+        self.provider = provider
+        self.wake_ups: WakeUps | None = None
+        self.folder = private_folder(folder)
+        self._lock = Lock(folder / "lock")
+        self._parsers = parsers
+        self._stopping = stopping
+        self._store: Store | None = None
+        self._running = threading.Lock()
+        self._again = threading.Event()
+        self._not_before = 0.0
+        self._retry = False
+        self._error = ""
+        self._failures = 0
+        self._logins_refused = 0
+        self._batch = BATCH
+
+    def hold(self) -> bool:
+        """Take the mirror's lock, or find that this keeper has it. False: another process keeps this mirror."""
+        if self._store is not None:
+            return True
+        if not self._lock.acquire():
+            return False
+        self.wake_ups = WakeUps(self.folder)
+        self._store = Store(self.folder, repair=True)
+        if self._store.set_aside is not None:
+            logger.error("mirror damaged, built again from upstream", extra={"kept_as": self._store.set_aside.name})
+        return True
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this keeper holds its mirror."""
+        return self._store is not None
+
+    def close(self) -> None:
+        """Let the mirror go."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        if self.wake_ups is not None:
+            self.wake_ups.close()
+        self._lock.release()
+
+    def nudge(self) -> None:
+        """Somebody asked for a pass: a pause ends, and a pass under way is followed by another."""
+        self._not_before = 0.0
+        self._again.set()
+
+    def run(self) -> None:
+        """Make a pass if this keeper holds the mirror and is not pausing. Never raises."""
+        if not self._running.acquire(blocking=False):
+            self._again.set()
+            return
+        try:
+            while not self._stopping.is_set():
+                self._again.clear()
+                if time.monotonic() < self._not_before:
+                    break
+                if self._logins_refused >= LOGINS_REFUSED:
+                    self._decline()
+                    break
+                if not self._attempt() or not self._again.is_set():
+                    break
+        finally:
+            self._running.release()
+
+    def is_due(self) -> bool:
+        """Whether a pass that failed has waited long enough. True once only for each failure."""
+        due = self._retry and time.monotonic() >= self._not_before
+        if due:
+            self._retry = False
+        return due
+
+    def _decline(self) -> None:
+        """Answer whoever waits for a pass that none will be made."""
+        if self._store is not None:
+            self._store.begin_pass()
+            self._store.end_pass("{}", self._error)
+
+    def _attempt(self) -> bool:
+        """Make a pass. Whether one was made and succeeded."""
+        try:
+            if not self.hold():
+                return False
+            report, error = self.one_pass(), ""
+        except AuthenticationRefused as exc:
+            self._logins_refused += 1
+            report, error = None, f"{exc}. Correct the login; no more attempts are made until the configuration changes"
+            if self._logins_refused < LOGINS_REFUSED:
+                error = str(exc)
+        except MirrorError as exc:
+            report, error = None, str(exc)
+            if isinstance(exc, UpstreamUnavailable):
+                self._batch = max(1, self._batch // 2)
+        except Exception as exc:
+            # The account goes on with a pause; the traceback is in the log.
+            logger.exception("a pass failed unexpectedly", extra={"mirror": self.name})
+            report, error = None, f"an unexpected fault ({type(exc).__name__}); see the worker's log"
+        self._settle(report, error)
+        return report is not None
+
+    def _settle(self, report: Report | None, error: str) -> None:
+        if report is not None:
+            self._failures = self._logins_refused = 0
+            self._not_before = 0.0
+            self._batch = BATCH
+            return
+        self._error = error
+        self._failures += 1
+        wait = random.uniform(0.1, min(LONGEST_PAUSE, 2.0 ** (self._failures - 1)))  # noqa: S311 - jitter
+        self._not_before = time.monotonic() + wait
+        self._retry = True
+        logger.warning("pass failed", extra={"mirror": self.name, "pause": round(wait, 1), "reason": error})
+        if self._store is not None:
+            self._store.end_pass("{}", error)
+
+    def one_pass(self, notice: Callable[[Progress], None] = lambda _: None) -> Report:
+        """A pass now; the mirror must be held. Raises what the pass raises."""
+        if self._store is None:
+            raise MirrorError(f"{self.name} is not held by this process")
+        self._store.begin_pass()
+        one = Pass(
+            self._store,
+            self.provider.sync,
+            self._parsers,
+            self._connect,
+            stop=self._stopping.is_set,
+            notice=notice,
+            batch=self._batch,
+        )
+        report = one.run()
+        self._store.end_pass(report.as_json(), "")
+        if report.work:
+            logger.info(
+                "pass done", extra={"mirror": self.name, "messages": report.work, "seconds": round(report.seconds, 2)}
+            )
+        return report
+
+    def _connect(self) -> Upstream:
+        return Upstream.connect(self.provider)
+
+    def idle(self, nudged: Callable[["Keeper"], None]) -> None:
+        """Listen to INBOX until the process stops: a thread of its own. nudged: called when a pass should be made."""
+        while not self._stopping.is_set():
+            if self._store is None or self._logins_refused or self._failures:
+                self._stopping.wait(1.0)
+                continue
+            try:
+                with self._connect() as upstream:
+                    if not upstream.has("IDLE"):
+                        return
+                    while not self._stopping.is_set():
+                        if upstream.idle(b"INBOX", IDLE_RENEWAL, lambda: nudged(self)):
+                            nudged(self)
+            except AuthenticationRefused:
+                self._stopping.wait(LONGEST_PAUSE)
+            except UpstreamRefused:
+                return
+            except MirrorError:
+                # The server may be gone: a pass finds out and says so, instead of the next interval.
+                nudged(self)
+                self._stopping.wait(random.uniform(1.0, 10.0))  # noqa: S311 - jitter

@@ -1,0 +1,172 @@
+"""The web application: what is served, to whom, and from what it is put together."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+from urllib.parse import urlsplit
+
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from config.identity import Server as Place
+from server.attachments import Attachments
+from server.auth import Authenticator, Caller, RequireToken, current_caller
+from server.live import ConfigurationLost, LiveSettings
+from server.mailbox import Mailboxes
+from server.mirrors import Mirrors
+from server.outbound import Outbound
+from server.relay import Relay, relay_server
+from server.seal import load_key
+from server.state import State
+from server.upstreams import Upstreams
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What every tool set is built on, open for as long as the program serves."""
+
+    live: LiveSettings
+    state: State
+    mirrors: Mirrors
+    mailboxes: Mailboxes
+    upstreams: Upstreams
+    outbound: Outbound
+    url: str
+
+    @classmethod
+    def open(cls, live: LiveSettings, state: State) -> "Parts":
+        """Everything over one data directory. Raises KeyUnsafe."""
+        place = live.in_force().settings.server
+        mirrors, upstreams = Mirrors(place.data_dir), Upstreams()
+        mailboxes = Mailboxes(mirrors, load_key(place.data_dir))
+        state.recover()
+        return cls(live, state, mirrors, mailboxes, upstreams, Outbound(state, mirrors, upstreams), place.url)
+
+    def close(self) -> None:
+        """Let go of files and connections; the state belongs to the caller."""
+        self.upstreams.close()
+        self.mirrors.close()
+
+
+def _relay(parts: Parts, caller: Callable[[], Caller]) -> Server[Any]:
+    return relay_server(Relay(parts.mailboxes, parts.outbound, parts.url), _version(), caller)
+
+
+PROFILES: dict[str, Callable[[Parts, Callable[[], Caller]], Server[Any]]] = {"relay": _relay}
+"""The tool sets, by the name that `tools` of a profile chooses one with."""
+
+
+def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starlette:
+    """The whole web application. healthy: whether the rest of the program is well, for /healthz."""
+    place = parts.live.in_force().settings.server
+    authenticator = Authenticator(parts.live, parts.state)
+    managers = {name: _manager(build(parts, current_caller), place) for name, build in PROFILES.items()}
+    attachments = Attachments(parts.mailboxes, parts.upstreams, place.data_dir)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            stack.callback(parts.close)
+            for manager in managers.values():
+                await stack.enter_async_context(manager.run())
+            yield
+
+    return Starlette(
+        lifespan=lifespan,
+        routes=[
+            Route("/mcp", RequireToken(_mcp(managers), authenticator)),
+            Route("/attachments/{id}", RequireToken(_get(attachments.download), authenticator)),
+            Route("/healthz", _health(parts.live, healthy)),
+        ],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_hosts(place), www_redirect=False)],
+    )
+
+
+def build_local(parts: Parts, user: str, profile: str, provider: str | None = None) -> Server[Any]:
+    """The MCP server of a local session over stdin and stdout.
+
+    Raises ValueError naming what the configuration lacks. Who the session is for is looked up again at every call.
+    """
+    authenticator = Authenticator(parts.live, parts.state)
+
+    def caller() -> Caller:
+        return authenticator.by_name(user, profile, provider)
+
+    return PROFILES[caller().policy.tools](parts, caller)
+
+
+def _mcp(managers: dict[str, StreamableHTTPSessionManager]) -> ASGIApp:
+    """The MCP endpoint: the token's profile chooses the tool set."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            # There are no sessions, so a stream of server events would hang for ever.
+            await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
+            return
+        await managers[current_caller().policy.tools].handle_request(scope, receive, send)
+
+    return serve
+
+
+def _manager(server: Server[Any], place: Place) -> StreamableHTTPSessionManager:
+    # Stateless, and one JSON body per answer: half the cost of an event stream, and no tool reports progress.
+    return StreamableHTTPSessionManager(
+        server, stateless=True, json_response=True, security_settings=_transport_security(place)
+    )
+
+
+def _transport_security(place: Place) -> TransportSecuritySettings:
+    public = urlsplit(place.url)
+    return TransportSecuritySettings(
+        allowed_hosts=[spelling for host in _hosts(place) for spelling in (host, f"{host}:*")],
+        allowed_origins=[
+            f"{public.scheme}://{public.netloc}",
+            *(spelling for host in LOOPBACK_NAMES for spelling in (f"http://{host}", f"http://{host}:*")),
+        ],
+    )
+
+
+def _hosts(place: Place) -> list[str]:
+    public = urlsplit(place.url).hostname or "127.0.0.1"
+    return [*LOOPBACK_NAMES, f"[{public}]" if ":" in public else public]
+
+
+def _get(endpoint: Callable[[Request], Any]) -> ASGIApp:
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "GET":
+            await Response(status_code=405, headers={"Allow": "GET"})(scope, receive, send)
+            return
+        response: Response = await endpoint(Request(scope, receive))
+        await response(scope, receive, send)
+
+    return serve
+
+
+def _health(live: LiveSettings, healthy: Callable[[], bool]) -> Callable[[Request], Response]:
+    def health(_: Request) -> Response:
+        try:
+            live.in_force()
+        except ConfigurationLost:
+            return JSONResponse({"status": "degraded"})
+        return JSONResponse({"status": "ok" if healthy() and not live.error else "degraded"})
+
+    return health
+
+
+def _version() -> str:
+    try:
+        return version("postmirror")
+    except PackageNotFoundError:
+        return "0"

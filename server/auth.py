@@ -1,0 +1,142 @@
+"""Who is calling: a bearer token, resolved on every request to one identity and its profile.
+
+Missing, malformed, unknown, foreign and revoked tokens get one answer. A token whose user or profile has gone from the
+configuration counts as unknown.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from config.identity import Profile, Provider, Token
+from server.live import ConfigurationLost, InForce, LiveSettings
+from server.state import State, digest
+
+log = logging.getLogger(__name__)
+
+_MAX_SECRET_CHARS = 512
+_CHALLENGE = 'Bearer error="invalid_token", error_description="Authentication required"'
+_REFUSAL = {"error": "invalid_token", "error_description": "Authentication required"}
+_LOST = {"error": "unavailable", "error_description": "The configuration cannot be read; ask the operator."}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The identity behind one request, and what was in force when it came in.
+
+    binding: changes with the policy and with any other part of the configuration; cursors are bound to it.
+    """
+
+    token: str
+    user: str
+    provider: str
+    profile: str
+    policy: Profile
+    account: Provider
+    binding: bytes
+
+    @property
+    def identity(self) -> str:
+        """The identity in one word, for logs and sessions."""
+        return f"{self.user}/{self.provider}/{self.profile}"
+
+
+class Authenticator:
+    """Resolves tokens against the configuration and the state of this very moment."""
+
+    def __init__(self, live: LiveSettings, state: State) -> None:
+        self._live = live
+        self._state = state
+
+    def by_secret(self, secret: str) -> Caller | None:
+        """The caller behind a bearer secret, None for every kind of bad one. Raises ConfigurationLost."""
+        in_force = self._live.in_force()
+        if not 0 < len(secret) <= _MAX_SECRET_CHARS:
+            return None
+        token = self._state.find_token(digest(secret), in_force.settings.tokens)
+        if token is None:
+            return None
+        try:
+            return _caller(token, in_force)
+        except ValueError as exc:
+            log.warning("authentication: %s", exc)
+            return None
+
+    def by_name(self, user: str, profile: str, provider: str | None = None) -> Caller:
+        """The caller of a local session, which the operating system vouches for.
+
+        Raises ValueError naming what the configuration lacks, and ConfigurationLost.
+        """
+        in_force = self._live.in_force()
+        return _caller(Token(name="stdio", sha256="0" * 64, user=user, provider=provider, profile=profile), in_force)
+
+
+def _caller(token: Token, in_force: InForce) -> Caller:
+    user, provider, policy = in_force.settings.resolve(token)
+    account = in_force.settings.users[user].providers[provider]
+    return Caller(token.name, user, provider, token.profile, policy, account, in_force.digest)
+
+
+_current: ContextVar[Caller] = ContextVar("caller")
+
+
+def current_caller() -> Caller:
+    """The caller of the HTTP request being served. Raises LookupError outside of one: no identity, no answer."""
+    return _current.get()
+
+
+@contextmanager
+def calling(caller: Caller) -> Iterator[None]:
+    """Serve a block on behalf of this caller."""
+    reset = _current.set(caller)
+    try:
+        yield
+    finally:
+        _current.reset(reset)
+
+
+class RequireToken:
+    """ASGI: lets a request through with its caller set, or answers it here."""
+
+    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
+        self._app = app
+        self._authenticator = authenticator
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        try:
+            caller = self._authenticator.by_secret(_bearer(scope))
+        except ConfigurationLost:
+            await JSONResponse(_LOST, 503, {"Cache-Control": "no-store"})(scope, receive, send)
+            return
+        if caller is None:
+            await _refusal()(scope, receive, send)
+            return
+        # The SDK binds anything that outlives a request to (client id, subject).
+        scope["user"] = AuthenticatedUser(
+            AccessToken(token="", client_id=caller.token, subject=caller.identity, scopes=[])
+        )
+        with calling(caller):
+            await self._app(scope, receive, send)
+
+
+def _bearer(scope: Scope) -> str:
+    """The secret of the one Authorization header, "" when there is none that fits."""
+    headers = [value for name, value in scope["headers"] if name == b"authorization"]
+    if len(headers) != 1:
+        return ""
+    scheme, _, secret = headers[0].decode("latin-1").partition(" ")
+    return secret.strip(" ") if scheme.lower() == "bearer" else ""
+
+
+def _refusal() -> Response:
+    headers = {"WWW-Authenticate": _CHALLENGE, "Cache-Control": "no-store"}
+    return Response(json.dumps(_REFUSAL), 401, headers, media_type="application/json")

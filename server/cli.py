@@ -1,0 +1,386 @@
+"""The `postmirror` command."""
+
+import json
+import logging
+import socket
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+from rich.table import Table
+
+from config.identity import Settings
+from config.settings import ConfigError, find_config, load_settings
+from mirror.errors import MirrorAbsent, MirrorError
+from mirror.log import configure_logging
+from mirror.mirrored import FolderState
+from mirror.report import Progress
+
+ConfigOption = click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Configuration file (default: $POSTMIRROR_CONFIG, ./postmirror.toml, the user's config folder).",
+)
+
+
+class _Group(click.Group):
+    """Known faults end a command with one clear message, not a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (ConfigError, MirrorError) as exc:
+            raise click.ClickException(str(exc)) from exc
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="postmirror")
+def main() -> None:
+    """Mirror IMAP mailboxes and serve them to AI agents over MCP."""
+
+
+def _load(config_path: Path | None) -> tuple[Path, Settings]:
+    path = find_config(config_path)
+    return path, load_settings(path)
+
+
+@main.command()
+@ConfigOption
+@click.option("--host", help="Listen on this address instead of server.host.")
+@click.option("--port", type=click.IntRange(0, 65_535), help="Listen on this port instead of server.port.")
+def serve(config_path: Path | None, host: str | None, port: int | None) -> None:
+    """Keep the mirrors in step and serve MCP over HTTP until Ctrl-C."""
+    from server.serve import AlreadyServing
+    from server.serve import serve as serve_until_stopped
+
+    configure_logging("serve")
+    path, settings = _load(config_path)
+    settings = _with_address(settings, host, port)
+    if not settings.identities():
+        raise click.ClickException(f"{path}: there is no mailbox to mirror; add a [users.NAME.providers.NAME] table")
+    logger = logging.getLogger(__name__)
+    try:
+        serve_until_stopped(
+            path, settings, ready=lambda: logger.info("serving", extra={"url": f"{settings.server.url}/mcp"})
+        )
+    except AlreadyServing as exc:
+        raise click.ClickException(str(exc)) from exc
+    except OSError as exc:
+        place = f"{settings.server.host}:{settings.server.port}"
+        raise click.ClickException(f"cannot listen on {place} ({exc.strerror}); choose another --port") from exc
+
+
+def _with_address(settings: Settings, host: str | None, port: int | None) -> Settings:
+    changes: dict[str, object] = {}
+    if host is not None:
+        changes["host"] = host
+    if port is not None:
+        with socket.socket() as probe:
+            if port == 0:
+                probe.bind(("127.0.0.1", 0))
+                port = probe.getsockname()[1]
+        changes["port"] = port
+    if not changes:
+        return settings
+    # Checked again: another address may need TLS files.
+    server = type(settings.server).model_validate(settings.server.model_dump() | changes)
+    return settings.model_copy(update={"server": server})
+
+
+@main.command()
+@ConfigOption
+@click.option("--user", required=True, help="The user whose mail it is.")
+@click.option("--profile", required=True, help="The profile that decides what may be seen and done.")
+@click.option("--provider", help="The mailbox, when the user has several.")
+def stdio(config_path: Path | None, user: str, profile: str, provider: str | None) -> None:
+    """Serve one local MCP client over standard input and output."""
+    from server.serve import serve_stdio
+
+    configure_logging("stdio", logging.WARNING)
+    path, settings = _load(config_path)
+    try:
+        serve_stdio(path, settings, user, profile, provider)
+    except ValueError as exc:
+        raise click.ClickException(str(exc)) from exc
+
+
+@main.command()
+@ConfigOption
+@click.argument("mirrors", nargs=-1, metavar="[USER/PROVIDER]...")
+@click.option("--json", "as_json", is_flag=True, help="Print one summary object.")
+def sync(config_path: Path | None, mirrors: tuple[str, ...], as_json: bool) -> None:
+    """Make one full pass now. Exits 0 when every folder is complete, 1 when any is not."""
+    from server.passes import UnknownMirror, sync_now
+
+    configure_logging("sync", logging.WARNING)
+    _, settings = _load(config_path)
+    console = Console(stderr=True)
+    bars = Bars(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
+    )
+    tasks: dict[str, Any] = {}
+
+    def notice(mirror: str, progress: Progress) -> None:
+        if mirror not in tasks:
+            tasks[mirror] = bars.add_task(mirror, total=progress.total)
+        bars.update(tasks[mirror], completed=progress.done, total=progress.total)
+
+    try:
+        if console.is_terminal and not as_json:
+            with bars:
+                outcomes = sync_now(settings, mirrors, notice)
+        else:
+            outcomes = sync_now(settings, mirrors)
+    except UnknownMirror as exc:
+        raise click.ClickException(str(exc)) from exc
+    click.echo(json.dumps(_summary(outcomes))) if as_json else _print_outcomes(outcomes)
+    sys.exit(0 if all(outcome.complete for outcome in outcomes) else 1)
+
+
+def _summary(outcomes: "list[Any]") -> dict[str, Any]:
+    return {
+        "seconds": round(sum(outcome.report.get("seconds", 0.0) for outcome in outcomes), 3),
+        "searchable_s": max((outcome.report.get("searchable_s", 0.0) for outcome in outcomes), default=0.0),
+        "complete": all(outcome.complete for outcome in outcomes),
+        "folders": [
+            {"mirror": outcome.mirror, "folder": name} | {key: folder[key] for key in folder if key != "name"}
+            for outcome in outcomes
+            for name, folder in outcome.report.get("folders", {}).items()
+        ],
+        "errors": {outcome.mirror: outcome.error for outcome in outcomes if outcome.error},
+    }
+
+
+def _print_outcomes(outcomes: "list[Any]") -> None:
+    for outcome in outcomes:
+        if outcome.error:
+            click.echo(f"{outcome.mirror}: {outcome.error}", err=True)
+            continue
+        folders = outcome.report["folders"].values()
+        counts = {key: sum(folder[key] for folder in folders) for key in ("messages", "new", "changed", "removed")}
+        click.echo(
+            f"{outcome.mirror}: {counts['messages']} messages in {len(folders)} folders, {counts['new']} new, "
+            f"{counts['changed']} changed, {counts['removed']} removed, {outcome.report['seconds']:.1f} s"
+        )
+        for folder in folders:
+            if folder["error"]:
+                click.echo(f"  {folder['name']}: {folder['error']}", err=True)
+
+
+@main.command()
+@ConfigOption
+@click.option("--json", "as_json", is_flag=True, help="Print one object.")
+def status(config_path: Path | None, as_json: bool) -> None:
+    """Show how complete and how old each mirror is, folder by folder."""
+    _, settings = _load(config_path)
+    mirrors = {f"{user}/{name}": _condition(settings, user, name) for user, name, _ in settings.identities()}
+    if as_json:
+        click.echo(json.dumps(mirrors))
+        return
+    console = Console()
+    for name, mirror in mirrors.items():
+        table = Table(title=name, title_justify="left", box=None, pad_edge=False)
+        for column in ("folder", "messages", "complete", "age", "last error"):
+            table.add_column(column, justify="right" if column in ("messages", "age") else "left")
+        for folder in mirror["folders"]:
+            state = "yes" if folder["complete"] else f"no, {folder['pending']} to fetch"
+            table.add_row(
+                folder["folder"], str(folder["messages"]), state, _age(folder["as_of"]), folder["error"], style=None
+            )
+        console.print(table)
+        if mirror["error"]:
+            console.print(f"last pass failed: {mirror['error']}", style="red", markup=False)
+
+
+def _condition(settings: Settings, user: str, provider: str) -> dict[str, Any]:
+    from mirror.query.reader import Reader
+
+    try:
+        with Reader(settings.mirror_dir(user, provider) / "mirror.db") as reader:
+            last = reader.last_pass()
+            folders = [_folder(folder) for folder in reader.folders() if folder.selectable]
+    except MirrorAbsent:
+        return {"last_pass": None, "error": "not mirrored yet: run postmirror sync or serve", "folders": []}
+    return {
+        "last_pass": None if last.ended is None else last.ended.isoformat(timespec="seconds"),
+        "error": last.error,
+        "folders": folders,
+    }
+
+
+def _folder(folder: FolderState) -> dict[str, Any]:
+    return {
+        "folder": folder.name,
+        "messages": folder.messages,
+        "complete": folder.complete,
+        "pending": folder.pending,
+        "quarantined": folder.quarantined,
+        "as_of": None if folder.as_of is None else folder.as_of.isoformat(timespec="seconds"),
+        "error": folder.error,
+    }
+
+
+def _age(as_of: str | None) -> str:
+    if as_of is None:
+        return "never"
+    seconds = int((datetime.now(UTC) - datetime.fromisoformat(as_of)).total_seconds())
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{max(seconds, 0)} s"
+
+
+@main.group()
+def token() -> None:
+    """Make, list and revoke the tokens that clients present."""
+
+
+@token.command("new")
+@ConfigOption
+@click.argument("user")
+@click.argument("profile")
+@click.option("--provider", help="The mailbox, when the user has several.")
+@click.option("--name", help="What to call the token (default: made up).")
+def token_new(config_path: Path | None, user: str, profile: str, provider: str | None, name: str | None) -> None:
+    """Make a token for USER with PROFILE and print its secret, once."""
+    from config.identity import Token
+    from server.state import TokenExists
+
+    _, settings = _load(config_path)
+    try:
+        settings.resolve(Token(name=name or "new", sha256="0" * 64, user=user, provider=provider, profile=profile))
+        taken = [each.name for each in settings.tokens]
+        with _state(settings) as state:
+            chosen, secret = state.issue_token(user, profile, provider=provider, name=name, taken=taken)
+    except (TokenExists, ValueError) as exc:
+        raise click.ClickException(_plain(exc)) from exc
+    click.echo(f"token {chosen}, shown only now:", err=True)
+    click.echo(secret)
+
+
+@token.command("list")
+@ConfigOption
+def token_list(config_path: Path | None) -> None:
+    """List every token: those made here and those in the configuration file."""
+    _, settings = _load(config_path)
+    table = Table(box=None, pad_edge=False)
+    for column in ("name", "user", "provider", "profile", "from", "state"):
+        table.add_column(column)
+    with _state(settings) as state:
+        revoked = state.revoked()
+        for issued in state.tokens():
+            made = datetime.fromtimestamp(issued.created, UTC).strftime("%Y-%m-%d")
+            condition = "revoked" if issued.name in revoked else "valid"
+            table.add_row(issued.name, issued.user, issued.provider or "", issued.profile, made, condition)
+    for each in settings.tokens:
+        condition = "revoked" if each.name in revoked else "valid"
+        table.add_row(each.name, each.user, each.provider or "", each.profile, "configuration", condition)
+    Console().print(table)
+
+
+@token.command("revoke")
+@ConfigOption
+@click.argument("name")
+def token_revoke(config_path: Path | None, name: str) -> None:
+    """Make a token worthless from the next request on, wherever it was written down."""
+    from server.state import TokenUnknown
+
+    _, settings = _load(config_path)
+    try:
+        with _state(settings) as state:
+            state.revoke(name, configured=[each.name for each in settings.tokens])
+    except TokenUnknown as exc:
+        raise click.ClickException(f"{exc}; postmirror token list shows them") from exc
+    click.echo(f"token {name} is revoked")
+
+
+@main.command()
+@ConfigOption
+def outbox(config_path: Path | None) -> None:
+    """Show what was handed to the mail server for sending, and what became of it."""
+    _, settings = _load(config_path)
+    table = Table(box=None, pad_edge=False)
+    for column in ("time", "from token", "to", "state", "message id", "reason"):
+        table.add_column(column)
+    with _state(settings) as state:
+        for line in state.submissions():
+            when = datetime.fromtimestamp(line.created, UTC).isoformat(" ", "seconds")
+            table.add_row(when, line.token, ", ".join(line.recipients), line.state, line.message_id, line.reason)
+    Console().print(table)
+
+
+@main.group("config")
+def config_group() -> None:
+    """Work with the configuration file."""
+
+
+@config_group.command("check")
+@ConfigOption
+def config_check(config_path: Path | None) -> None:
+    """Read the configuration, resolve every token, read every secret, and say what is wrong."""
+    from config.secret import SecretUnavailable
+
+    path, settings = _load(config_path)
+    problems = []
+    for user, name, provider in settings.identities():
+        for kind, endpoint in (("imap", provider.imap), ("smtp", provider.smtp)):
+            if endpoint is None:
+                continue
+            _, secret = provider.login(endpoint)
+            try:
+                if secret is None:
+                    problems.append(f"users.{user}.providers.{name}: {kind} has no password")
+                else:
+                    secret.read()
+            except SecretUnavailable as exc:
+                problems.append(f"users.{user}.providers.{name}: {exc}")
+    if problems:
+        raise click.ClickException("\n".join(f"{path}: {problem}" for problem in dict.fromkeys(problems)))
+    click.echo(
+        f"{path}: ok, {len(settings.identities())} mailboxes, {len(settings.profiles)} profiles, "
+        f"{len(settings.tokens)} tokens; data in {settings.server.data_dir}"
+    )
+
+
+@main.command()
+@click.option("--once", is_flag=True, help="Ask one search and one read over HTTP, print the answers and exit.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(".demo"),
+    help="Where it keeps its files.",
+)
+@click.option("--port", type=click.IntRange(0, 65_535), help="The port to serve on (default: 8765, or a free one).")
+def demo(once: bool, folder: Path, port: int | None) -> None:
+    """Serve a sample mailbox from embedded mail servers: nothing to set up, nothing left outside its folder."""
+    from server.demo.run import run_demo
+
+    run_demo(folder.absolute(), once=once, port=port)
+
+
+def _state(settings: Settings) -> Any:
+    from contextlib import closing
+
+    from server.state import State
+
+    return closing(State(settings.server.data_dir))
+
+
+def _plain(exc: Exception) -> str:
+    from pydantic import ValidationError
+
+    if isinstance(exc, ValidationError):
+        return "; ".join(
+            f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors(include_url=False)
+        )
+    return str(exc)
+
+
+if __name__ == "__main__":
+    main()

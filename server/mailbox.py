@@ -1,0 +1,106 @@
+"""One identity's mirror as its profile sees it, for the length of one request.
+
+What a profile does not see does not exist here: its folders and messages raise the same error as ones that never were.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from mirror.mirrored import FolderState, MirroredMessage
+from mirror.query.order import Position
+from mirror.query.reader import Page, Reader
+from mirror.query.tree import Query
+from server.auth import Caller
+from server.mirrors import Mirrors
+from server.policy import Access, folder_access, view, visible
+from server.seal import NotSealed, Seal
+
+
+class NoSuchFolder(LookupError):
+    """The folder is hidden, or there is none."""
+
+
+class NoSuchMessage(LookupError):
+    """The uid is forged, foreign or of another folder, or the message is hidden or gone."""
+
+
+class ReadOnly(PermissionError):
+    """The folder may be read, and no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mailbox:
+    """A mailbox opened for one caller. Every message it gives out went through `visible`."""
+
+    caller: Caller
+    reader: Reader
+    seal: Seal
+    now: datetime
+
+    def folders(self) -> list[FolderState]:
+        """The folders that may be read, in the mirror's order; containers that hold no mail are left out."""
+        return [folder for folder in self.reader.folders() if folder.selectable and self.access(folder) != "hidden"]
+
+    def access(self, folder: FolderState) -> Access:
+        """What the caller may do in a folder."""
+        return folder_access(folder, self.caller.policy)
+
+    def folder(self, name: str) -> FolderState:
+        """The folder of that name, INBOX in any case. Raises NoSuchFolder."""
+        wanted = "INBOX" if name.upper() == "INBOX" else name
+        for folder in self.folders():
+            if folder.name == wanted or (wanted == "INBOX" and folder.name.upper() == wanted):
+                return folder
+        raise NoSuchFolder(name)
+
+    def page(self, folder: FolderState, query: Query | None, after: Position | None, limit: int) -> Page:
+        """The next messages of a folder that match."""
+        policy = self.caller.policy.content
+        page = self.reader.page(folder.id, query, after, limit, view(policy, self.now))
+        shown = [seen for message in page.messages if (seen := visible(message, policy, self.now)) is not None]
+        return replace(page, messages=shown)
+
+    def message(self, folder: FolderState, uid: str) -> MirroredMessage:
+        """The message behind a virtual uid, with its text where that is mirrored. Raises NoSuchMessage."""
+        try:
+            message_id = self.seal.message_id(self.reader.epoch, uid)
+        except NotSealed:
+            raise NoSuchMessage(uid) from None
+        return self.message_by_id(folder.id, message_id)
+
+    def message_by_id(self, folder_id: int, message_id: int) -> MirroredMessage:
+        """The message with an id of the mirror's own. Raises NoSuchMessage."""
+        policy = self.caller.policy.content
+        message = self.reader.message(folder_id, message_id, with_html=policy.html)
+        shown = None if message is None else visible(message, policy, self.now)
+        if shown is None:
+            raise NoSuchMessage(message_id)
+        return shown
+
+    def uids(self, messages: Sequence[MirroredMessage]) -> list[str]:
+        """The virtual uids of these messages, in their order."""
+        return self.seal.uids(self.reader.epoch, [message.id for message in messages])
+
+
+class Mailboxes:
+    """Opens the mailbox of a caller."""
+
+    def __init__(self, mirrors: Mirrors, key: bytes) -> None:
+        self.mirrors = mirrors
+        self._key = key
+        self._seals: dict[tuple[str, str, str], Seal] = {}
+
+    @contextmanager
+    def open(self, caller: Caller) -> Iterator[Mailbox]:
+        """The caller's mailbox for the length of a block. Raises MirrorAbsent."""
+        with self.mirrors.reading(caller.user, caller.provider) as reader:
+            yield Mailbox(caller, reader, self.seal(caller), datetime.now(UTC))
+
+    def seal(self, caller: Caller) -> Seal:
+        """What seals and opens this identity's uids, cursors and attachment ids."""
+        identity = (caller.user, caller.provider, caller.profile)
+        if identity not in self._seals:
+            self._seals[identity] = Seal(self._key, *identity)
+        return self._seals[identity]

@@ -1,0 +1,91 @@
+"""Open mirrors for reading: a few connections per mirror, kept between requests."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mirror.query.reader import Reader
+from mirror.store import Store
+from mirror.wake import wake
+
+_IDLE_PER_MIRROR = 4
+_MIRRORS = 64
+
+
+@dataclass(slots=True)
+class _Pool:
+    """Idle readers of one mirror, all on the file with this inode."""
+
+    inode: int
+    idle: list[Reader] = field(default_factory=list)
+
+
+class Mirrors:
+    """The mirrors below one data directory. Safe to share between threads."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self._data_dir = data_dir
+        self._lock = threading.Lock()
+        self._pools: OrderedDict[tuple[str, str], _Pool] = OrderedDict()
+
+    def folder(self, user: str, provider: str) -> Path:
+        """The folder that holds one mirror."""
+        return self._data_dir / "mirrors" / user / provider
+
+    @contextmanager
+    def reading(self, user: str, provider: str) -> Iterator[Reader]:
+        """A reader of this mirror for the length of a block. Raises MirrorAbsent."""
+        path = self.folder(user, provider) / "mirror.db"
+        try:
+            inode = path.stat().st_ino
+        except OSError:
+            inode = 0
+        reader = self._take((user, provider), inode) or Reader(path)
+        try:
+            yield reader
+        except BaseException:
+            reader.close()
+            raise
+        self._give_back((user, provider), inode, reader)
+
+    def want(self, user: str, provider: str, content_ids: list[int]) -> None:
+        """Ask the sync worker for the bodies of these contents before anything else."""
+        with Store(self.folder(user, provider)) as store:
+            for content_id in content_ids:
+                store.want(content_id)
+        wake(self.folder(user, provider))
+
+    def close(self) -> None:
+        """Close what is idle."""
+        with self._lock:
+            for pool in self._pools.values():
+                _close(pool)
+            self._pools.clear()
+
+    def _take(self, mirror: tuple[str, str], inode: int) -> Reader | None:
+        with self._lock:
+            pool = self._pools.get(mirror)
+            if pool is not None and pool.inode != inode:
+                # The mirror was rebuilt: what is open reads a file that is no more.
+                _close(self._pools.pop(mirror))
+                return None
+            return pool.idle.pop() if pool is not None and pool.idle else None
+
+    def _give_back(self, mirror: tuple[str, str], inode: int, reader: Reader) -> None:
+        with self._lock:
+            pool = self._pools.setdefault(mirror, _Pool(inode))
+            self._pools.move_to_end(mirror)
+            if pool.inode == inode and len(pool.idle) < _IDLE_PER_MIRROR:
+                pool.idle.append(reader)
+            else:
+                reader.close()
+            while len(self._pools) > _MIRRORS:
+                _close(self._pools.popitem(last=False)[1])
+
+
+def _close(pool: _Pool) -> None:
+    for reader in pool.idle:
+        reader.close()

@@ -1,0 +1,198 @@
+"""Writes: policy first, then upstream, and the mirror only after upstream has said yes."""
+
+import logging
+import re
+import secrets
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP, SMTPUTF8
+from typing import Literal
+
+from config.identity import Endpoint, Provider
+from config.secret import SecretSource, SecretUnavailable
+from mirror.errors import AuthenticationRefused, MessageChanged
+from mirror.mirrored import MirroredMessage
+from mirror.store import Store
+from server.auth import Caller
+from server.mirrors import Mirrors
+from server.policy import Denial, NotAnAddress, Recipient, check_outbound, parse_recipient
+from server.state import State
+from server.submission import (
+    Parcel,
+    RecipientsRefused,
+    SubmissionRefused,
+    SubmissionUnavailable,
+    SubmissionUncertain,
+    names,
+    submit,
+)
+from server.upstreams import Upstreams
+
+log = logging.getLogger(__name__)
+
+_BREAKING = ("Cc", "Zl", "Zp")
+_LINE_END = re.compile(r"\r\n?|\n")
+
+
+@dataclass
+class Denied(Exception):
+    """Policy or form forbids it; no server was called."""
+
+    denial: Denial
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A mail as a client wrote it."""
+
+    sender: str
+    recipients: tuple[str, ...]
+    subject: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A mail that the provider has taken. message_id: without angle brackets."""
+
+    message_id: str
+    recipients: tuple[str, ...]
+
+
+class Outbound:
+    """Sends mail and changes flags."""
+
+    def __init__(self, state: State, mirrors: Mirrors, upstreams: Upstreams) -> None:
+        self._state = state
+        self._mirrors = mirrors
+        self._upstreams = upstreams
+        self._secrets: dict[SecretSource, str] = {}
+
+    def send(self, caller: Caller, draft: Draft) -> Sent:
+        """Check, journal and submit a mail; returns once the provider has taken it.
+
+        Raises Denied and TooManySends before any server is called, then what `submission.submit` raises.
+        """
+        sender, recipients = _check_draft(caller, draft)
+        endpoint = caller.account.smtp
+        if endpoint is None:
+            raise Denied(Denial("no server for sending is configured for this mailbox"))
+        parcel = write_parcel(caller.account, sender, recipients, draft)
+        policy = caller.policy.outbound
+        line = self._state.begin_submission(
+            user=caller.user,
+            provider=caller.provider,
+            profile=caller.profile,
+            token=caller.token,
+            message_id=parcel.message_id,
+            sender=parcel.sender,
+            recipients=parcel.recipients,
+            mail=parcel.mail,
+            per_hour=0 if policy is None else policy.per_hour,
+        )
+        self._submit(caller, line, parcel, endpoint)
+        log.info(
+            "send: sent identity=%s message_id=%s to=%s", caller.identity, parcel.message_id, names(parcel.recipients)
+        )
+        return Sent(parcel.message_id, parcel.recipients)
+
+    def _submit(self, caller: Caller, line: int, parcel: Parcel, endpoint: Endpoint) -> None:
+        try:
+            submit(parcel, endpoint, self._login(caller.account, endpoint))
+        except SubmissionUncertain:
+            self._settle(caller, line, parcel, "uncertain", "no answer after the final dot")
+            raise
+        except (SubmissionUnavailable, AuthenticationRefused, RecipientsRefused, SubmissionRefused) as exc:
+            if isinstance(exc, AuthenticationRefused):
+                self._secrets.clear()
+            self._settle(caller, line, parcel, "refused", type(exc).__name__)
+            raise
+        except BaseException:
+            self._settle(caller, line, parcel, "uncertain", "internal error")
+            raise
+        self._state.settle_submission(line, "sent")
+
+    def _settle(
+        self, caller: Caller, line: int, parcel: Parcel, state: Literal["refused", "uncertain"], reason: str
+    ) -> None:
+        self._state.settle_submission(line, state, reason)
+        log.warning("send: %s (%s) identity=%s message_id=%s", state, reason, caller.identity, parcel.message_id)
+
+    def _login(self, account: Provider, endpoint: Endpoint) -> tuple[str, str] | None:
+        user, source = account.login(endpoint)
+        if source is None:
+            return None
+        if source not in self._secrets:
+            try:
+                self._secrets[source] = source.read()
+            except SecretUnavailable as exc:
+                raise AuthenticationRefused(str(exc)) from exc
+        return user, self._secrets[source]
+
+    def store_flags(
+        self, caller: Caller, message: MirroredMessage, change: Literal["add", "remove"], flags: Collection[str]
+    ) -> frozenset[str]:
+        """Change flags upstream, then in the mirror; returns the flags the message has now.
+
+        Raises MessageChanged when upstream has another message in its place, and the other UpstreamErrors.
+        """
+        with Store(self._mirrors.folder(caller.user, caller.provider)) as store:
+            place = store.place(message.id)
+            if place is None:
+                raise MessageChanged(f"message {message.id}")
+            now = self._upstreams.run(
+                (caller.user, caller.provider),
+                caller.account,
+                lambda upstream: upstream.store_flags(place, change, flags),
+            )
+            store.set_flags(message.id, now.flags, now.modseq)
+        log.info("flags: %s %s identity=%s", change, " ".join(sorted(flags)), caller.identity)
+        return now.flags
+
+
+def _check_draft(caller: Caller, draft: Draft) -> tuple[Recipient, tuple[Recipient, ...]]:
+    """The sender as configured, and the recipients without repetitions. Raises Denied."""
+    sender = _own_address(caller.account, draft.sender)
+    recipients: dict[str, Recipient] = {}
+    for text in draft.recipients:
+        try:
+            recipient = parse_recipient(text)
+        except NotAnAddress:
+            raise Denied(Denial("not one plain address", (text[:320],))) from None
+        recipients.setdefault(recipient.spellings[0], recipient)
+    if any(unicodedata.category(character) in _BREAKING for character in draft.subject):
+        raise Denied(Denial("the subject holds a line break or another control character"))
+    denial = check_outbound(tuple(recipients.values()), len(draft.subject) + len(draft.body), caller.policy.outbound)
+    if denial is not None:
+        raise Denied(denial)
+    return sender, tuple(recipients.values())
+
+
+def _own_address(account: Provider, text: str) -> Recipient:
+    try:
+        asked = parse_recipient(text)
+    except NotAnAddress:
+        asked = None
+    for own in map(parse_recipient, account.addresses):
+        if asked is not None and asked.spellings[0] == own.spellings[0]:
+            return own
+    raise Denied(Denial(f"from must be {' or '.join(account.addresses)}"))
+
+
+def write_parcel(account: Provider, sender: Recipient, recipients: Sequence[Recipient], draft: Draft) -> Parcel:
+    """A checked draft as it goes on the wire: 7bit MIME with CRLF, whatever the server can do."""
+    needs_utf8 = not all(each.is_ascii for each in (sender, *recipients))
+    # 7bit content needs no extension of any server on the way; max_line_length is RFC 5322's recommendation.
+    mail = EmailMessage((SMTPUTF8 if needs_utf8 else SMTP).clone(cte_type="7bit"))
+    message_id = f"{secrets.token_hex(16)}@{sender.domain}"
+    mail["From"] = Address(account.display_name, sender.local, sender.domain)
+    mail["To"] = [Address("", each.local, each.domain) for each in recipients]
+    mail["Subject"] = draft.subject
+    mail["Date"] = datetime.now(UTC)
+    mail["Message-ID"] = f"<{message_id}>"
+    mail.set_content(_LINE_END.sub("\n", draft.body).rstrip("\n") + "\n", charset="utf-8")
+    return Parcel(message_id, sender.address, tuple(each.address for each in recipients), mail.as_bytes(), needs_utf8)

@@ -1,0 +1,183 @@
+"""What a profile may see and send. Pure: data in, decision out.
+
+`visible` can only drop a message, drop a field of it or shorten one. It defines what is right: an answer under a policy
+equals the unrestricted answer over `[visible(message) for message in mailbox]`.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Literal
+
+import idna
+
+from config.identity import AttachmentRule, ContentPolicy, OutboundPolicy, Profile
+from mirror.message import Attachment
+from mirror.mirrored import FolderState, MirroredMessage
+
+Access = Literal["hidden", "read", "write"]
+_LOCAL_PART = re.compile(r"[^\x00-\x20\x7f-\xa0\"(),:;<>@\[\\\]]{1,64}")
+
+
+def folder_access(folder: FolderState, profile: Profile) -> Access:
+    """What a profile may do in a folder: the first rule that matches decides, and none hides it."""
+    for rule in profile.folders:
+        if _names(rule.match, folder):
+            return rule.access
+    return "hidden"
+
+
+def _names(match: str, folder: FolderState) -> bool:
+    if match.startswith("\\"):
+        return match.casefold() == folder.role.casefold()
+    name, pattern = unicodedata.normalize("NFC", folder.name), unicodedata.normalize("NFC", match)
+    if name.upper() == "INBOX":
+        return _glob(pattern.upper(), "INBOX")
+    return _glob(pattern, name)
+
+
+def _glob(pattern: str, text: str) -> bool:
+    # Folder names hold brackets ("[Gmail]/All Mail"), so only * and ? are special.
+    return fnmatchcase(text, pattern.replace("[", "[[]"))
+
+
+def restricts(policy: ContentPolicy) -> bool:
+    """Whether a policy changes what a query can find, so that its answers must be computed through `visible`.
+
+    HTML and attachments are withheld from answers, but no query asks about them.
+    """
+    return bool(not policy.bodies or policy.max_age or policy.from_allow or policy.from_deny or policy.subject_deny)
+
+
+def visible(message: MirroredMessage, policy: ContentPolicy, now: datetime) -> MirroredMessage | None:
+    """The message as this policy shows it, None when it shows nothing of it."""
+    if policy.max_age is not None and message.internaldate < now - policy.max_age:
+        return None
+    if not _sender_allowed(message, policy) or _any_glob(policy.subject_deny, message.subject):
+        return None
+    return replace(
+        message,
+        preview=message.preview if policy.bodies else "",
+        text=message.text if policy.bodies or message.text is None else "",
+        html=message.html if policy.bodies and policy.html else None,
+        attachments=allowed_attachments(message.attachments, policy.attachments),
+    )
+
+
+def view(policy: ContentPolicy, now: datetime) -> Callable[[MirroredMessage], MirroredMessage | None] | None:
+    """`visible` for a query to be computed from, None when the query's answer does not depend on it."""
+    if not restricts(policy):
+        return None
+    return lambda message: visible(message, policy, now)
+
+
+def _sender_allowed(message: MirroredMessage, policy: ContentPolicy) -> bool:
+    senders = [address.address for address in message.from_]
+    if any(_any_glob(policy.from_deny, sender) for sender in senders):
+        return False
+    if not policy.from_allow:
+        return True
+    return bool(senders) and all(_any_glob(policy.from_allow, sender) for sender in senders)
+
+
+def allowed_attachments(
+    attachments: Sequence[Attachment], rule: Literal[False] | AttachmentRule
+) -> tuple[Attachment, ...]:
+    """The attachments a rule lets through."""
+    if rule is False:
+        return ()
+    return tuple(
+        attachment
+        for attachment in attachments
+        if attachment.size <= rule.max_size and _any_glob(rule.types, attachment.media_type)
+    )
+
+
+def _any_glob(patterns: Iterable[str], text: str) -> bool:
+    folded = text.casefold()
+    return any(_glob(pattern.casefold(), folded) for pattern in patterns)
+
+
+class NotAnAddress(ValueError):
+    """The text is not one plain mail address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """A mail address to send to. domain: lower case, as A-labels (RFC 5891), which is what travels."""
+
+    local: str
+    domain: str
+
+    @property
+    def address(self) -> str:
+        """The address as it is put on the wire."""
+        return f"{self.local}@{self.domain}"
+
+    @property
+    def is_ascii(self) -> bool:
+        """Whether it can be sent to without SMTPUTF8 (RFC 6531)."""
+        return self.local.isascii()
+
+    @property
+    def spellings(self) -> tuple[str, str]:
+        """The address in both spellings of its domain, case folded: what patterns are tried on."""
+        local = unicodedata.normalize("NFC", self.local).casefold()
+        return f"{local}@{self.domain}", f"{local}@{idna.decode(self.domain)}"
+
+
+def parse_recipient(text: str) -> Recipient:
+    """One plain address, its domain brought to the one spelling that is sent. Raises NotAnAddress.
+
+    Quoted local parts, address literals, comments and display names are not taken: a policy could not tell what a
+    server makes of them.
+    """
+    local, at, domain = text.strip().rpartition("@")
+    if (
+        not at
+        or domain.endswith(".")
+        or not _LOCAL_PART.fullmatch(local)
+        or local.startswith(".")
+        or local.endswith(".")
+        or ".." in local
+    ):
+        raise NotAnAddress(text)
+    try:
+        return Recipient(local, idna.encode(domain.lower(), uts46=True).decode("ascii").lower())
+    except idna.IDNAError:
+        raise NotAnAddress(text) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Why a mail may not be sent, and which recipients are to blame."""
+
+    reason: str
+    recipients: tuple[str, ...] = ()
+
+
+def check_outbound(recipients: Sequence[Recipient], characters: int, policy: OutboundPolicy | None) -> Denial | None:
+    """None when a mail of so many characters may go to all of them."""
+    if policy is None:
+        return Denial("this token may not send mail")
+    if denied := check_recipients(recipients, policy):
+        return Denial("recipient not allowed by the outbound policy", denied)
+    if len(recipients) > policy.max_recipients:
+        return Denial(f"too many recipients: at most {policy.max_recipients} per mail")
+    if characters > policy.max_chars:
+        return Denial(f"too long: subject and body may have {policy.max_chars} characters, these have {characters}")
+    return None
+
+
+def check_recipients(recipients: Iterable[Recipient], policy: OutboundPolicy) -> tuple[str, ...]:
+    """The addresses a policy does not let through, in their order."""
+    return tuple(recipient.address for recipient in recipients if not _may_receive(recipient, policy))
+
+
+def _may_receive(recipient: Recipient, policy: OutboundPolicy) -> bool:
+    if any(_any_glob(policy.to_deny, spelling) for spelling in recipient.spellings):
+        return False
+    return any(_any_glob(policy.to_allow, spelling) for spelling in recipient.spellings)

@@ -1,0 +1,108 @@
+"""`postmirror serve` and `postmirror stdio`: the web process, or a local session, beside its sync worker."""
+
+import logging
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import uvicorn
+from mcp.server.stdio import stdio_server
+
+from config.identity import Settings
+from config.settings import load_settings
+from mirror.database import private_folder
+from mirror.lock import Lock
+from server.app import Parts, build_app, build_local
+from server.live import LiveSettings
+from server.state import State
+from server.supervisor import Supervisor
+
+logger = logging.getLogger(__name__)
+
+DRAIN_SECONDS = 10
+"""How long requests under way may take after a stop was asked for."""
+
+
+class AlreadyServing(RuntimeError):
+    """Another `serve` runs on this data directory."""
+
+
+def serve(config: Path, settings: Settings, *, ready: Callable[[], None] = lambda: None) -> None:
+    """Serve MCP over HTTP, and keep the mirrors in step, until a signal ends it.
+
+    settings: where to listen and where the files live. ready: called once the port is open. Raises AlreadyServing, and
+    OSError when the address is not to be had.
+    """
+    place = settings.server
+    lock = Lock(private_folder(place.data_dir) / "serve.lock")
+    if not lock.acquire():
+        raise AlreadyServing(
+            f"another postmirror serves {place.data_dir} already: stop it, or give this one a data_dir of its own"
+        )
+    try:
+        listener = socket.create_server(
+            (place.host, place.port), family=socket.AF_INET6 if ":" in place.host else socket.AF_INET, backlog=1_024
+        )
+        with listener, _parts(config, settings) as parts, Supervisor(config) as supervisor:
+            options = uvicorn.Config(
+                build_app(parts, healthy=supervisor.is_well),
+                http="h11",  # httptools fails a header rule of the MCP conformance suite
+                ws="none",
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                proxy_headers=place.behind_proxy,
+                timeout_graceful_shutdown=DRAIN_SECONDS,
+                ssl_certfile=place.tls_cert_file,
+                ssl_keyfile=place.tls_key_file,
+            )
+            _Announcing(options, ready).run(sockets=[listener])
+    finally:
+        lock.release()
+
+
+class _Announcing(uvicorn.Server):
+    def __init__(self, options: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(options)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
+def serve_stdio(config: Path, settings: Settings, user: str, profile: str, provider: str | None) -> None:
+    """Serve one local MCP client over standard input and output, with a sync worker of its own.
+
+    Whichever process comes first keeps the mirror in step; the others read it. Raises ValueError naming what the
+    configuration lacks.
+    """
+    private_folder(settings.server.data_dir)
+    with _parts(config, settings) as parts, Supervisor(config):
+        server = build_local(parts, user, profile, provider)
+
+        async def run() -> None:
+            async with stdio_server() as (read, write):
+                await server.run(read, write, server.create_initialization_options())
+
+        anyio.run(run)
+
+
+@contextmanager
+def _parts(config: Path, settings: Settings) -> Iterator[Parts]:
+    def load(path: Path) -> Settings:
+        # What the command line said about [server] goes on to count.
+        return load_settings(path).model_copy(update={"server": settings.server})
+
+    state = State(settings.server.data_dir)
+    try:
+        parts = Parts.open(LiveSettings(config, load), state)
+        try:
+            yield parts
+        finally:
+            parts.close()
+    finally:
+        state.close()

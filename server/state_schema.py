@@ -1,0 +1,70 @@
+"""The tables of `state.db`: what must outlive every mirror. A shipped migration is never edited.
+
+token       tokens issued by `postmirror token new`, by the SHA-256 of the secret.
+revocation  names of tokens that no longer count, whether issued here or written in the configuration file.
+submission  the send journal: sending -> sent | refused | uncertain. mail: the bytes handed to the server, kept while
+            the outcome is open.
+"""
+
+import sqlite3
+
+from sqlite_utils import Database, Migrations
+
+migrations = Migrations("state")
+
+
+@migrations()
+def create_state(db: Database) -> None:
+    """Tokens, revocations and the send journal."""
+    for statement in _FIRST:
+        db.execute(statement)
+
+
+_FIRST = (
+    """
+    CREATE TABLE token (
+        name TEXT PRIMARY KEY,
+        sha256 TEXT NOT NULL UNIQUE,
+        user TEXT NOT NULL,
+        provider TEXT,
+        profile TEXT NOT NULL,
+        created REAL NOT NULL,
+        last_used REAL
+    ) STRICT
+    """,
+    "CREATE TABLE revocation (name TEXT PRIMARY KEY, at REAL NOT NULL) STRICT",
+    """
+    CREATE TABLE submission (
+        id INTEGER PRIMARY KEY,
+        user TEXT NOT NULL,
+        provider TEXT NOT NULL,
+        profile TEXT NOT NULL,
+        token TEXT NOT NULL,
+        message_id TEXT NOT NULL,
+        sender TEXT NOT NULL,
+        recipients TEXT NOT NULL,
+        mail BLOB,
+        state TEXT NOT NULL CHECK (state IN ('sending', 'sent', 'refused', 'uncertain')),
+        reason TEXT NOT NULL DEFAULT '',
+        created REAL NOT NULL,
+        settled REAL
+    ) STRICT
+    """,
+    "CREATE INDEX submission_recent ON submission (user, provider, profile, created)",
+    "CREATE INDEX submission_open ON submission (state) WHERE state = 'sending'",
+)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring the file to the newest schema. Raises StateTooNew when a newer program wrote it."""
+    db = Database(connection)
+    known = {migration.name for migration in migrations.pending(Database(memory=True))}
+    applied = {migration.name for migration in migrations.applied(db)}
+    if applied - known:
+        raise StateTooNew("state.db was written by a newer postmirror: upgrade the program")
+    if known - applied:
+        migrations.apply(db)
+
+
+class StateTooNew(RuntimeError):
+    """The file was written by a newer version of this program."""

@@ -1,0 +1,1 @@
+"""The sample mailbox and the servers that the demo runs."""

@@ -1,0 +1,304 @@
+"""Writes: to a real SMTP sink and a real Dovecot, through the tools."""
+
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from email import message_from_bytes
+from email.policy import default
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from config.identity import Endpoint
+from mirror.errors import AuthenticationRefused
+from server import submission
+from server.outbound import Draft, write_parcel
+from server.policy import parse_recipient
+from server.submission import Parcel, SubmissionUnavailable, submit
+from tests.server.door import ASSISTANT, Answered, Caller, Door, settings_for
+from tests.servers.certificates import Certificates
+from tests.servers.ports import free_port
+from tests.servers.smtp import PASSWORD, SmtpSink
+
+ANYBODY = {
+    **ASSISTANT,
+    "outbound": {"to_allow": ["*"], "to_deny": ["mallory@*"], "max_recipients": 3, "max_chars": 2_000},
+}
+
+
+@pytest.fixture
+def open_door(data_dir: Path, smtp_sink: SmtpSink) -> Iterator[Callable[..., Door]]:
+    """Opens the application with these profiles, sending through the sink."""
+    doors: list[Door] = []
+
+    def start(**profiles: dict[str, object]) -> Door:
+        profiles = profiles or {"assistant": ANYBODY}
+        settings = settings_for(data_dir, free_port(), smtp_port=smtp_sink.port, profiles=profiles)
+        doors.append(Door(settings).__enter__())
+        return doors[-1]
+
+    yield start
+    for door in doors:
+        door.__exit__(None, None, None)
+
+
+def send(caller: Caller, **changed: object) -> Answered:
+    """Send an ordinary mail, some of it changed."""
+    mail: dict[str, object] = {
+        "from_": "alice@example.org",
+        "to": ["bob@example.org"],
+        "subject": "Lunch?",
+        "body": "At noon.",
+    }
+    return caller.call("send_message", **{**mail, **changed})
+
+
+def test_a_mail_arrives_with_all_it_needs(open_door: Callable[..., Door], smtp_sink: SmtpSink) -> None:
+    answer = send(open_door().caller(), subject="Zwölf Uhr? 🍲 €", body="Grüße\n.\n..\nöäü €\n" + "lang " * 300)
+    [received] = smtp_sink.messages
+    assert received.sender == "alice@example.org"
+    assert received.recipients == ("bob@example.org",)
+    mail = message_from_bytes(received.raw, policy=default)
+    assert mail["Subject"] == "Zwölf Uhr? 🍲 €"
+    assert mail["From"] == "Alice <alice@example.org>"
+    assert mail["To"] == "bob@example.org"
+    assert abs(parsedate_to_datetime(mail["Date"]).timestamp() - time.time()) < 60
+    assert mail["Message-ID"] == f"<{answer.value['message_id']}>"
+    assert mail["Message-ID"].endswith("@example.org>")
+    assert mail.get_content().splitlines() == ["Grüße", ".", "..", "öäü €", "lang " * 300]
+    assert received.raw.isascii()
+    assert all(len(line) <= 998 for line in received.raw.split(b"\r\n"))
+    assert b"\n" not in received.raw.replace(b"\r\n", b"")
+    assert answer.value["status"] == "sent"
+
+
+def test_from_may_be_an_alias_and_nothing_else(open_door: Callable[..., Door], smtp_sink: SmtpSink) -> None:
+    caller = open_door().caller()
+    assert not send(caller, from_="SUPPORT@example.org").is_error
+    for sender in (
+        "bob@example.org",
+        "alice@home.example",
+        "Alice <alice@example.org>",
+        "alice@example.org\n",
+        "",
+        "x",
+    ):
+        refused = send(caller, from_=sender)
+        assert refused.is_error == (sender != "alice@example.org\n")
+    assert {message.sender for message in smtp_sink.messages} == {"support@example.org", "alice@example.org"}
+
+
+def test_a_denied_recipient_stops_the_mail_before_any_connection(
+    open_door: Callable[..., Door], smtp_sink: SmtpSink
+) -> None:
+    caller = open_door().caller()
+    refused = send(caller, to=["bob@example.org", "Mallory@EXAMPLE.org"])
+    assert refused.is_error
+    assert "Mallory@example.org" in refused.text
+    assert "bob@" not in refused.text
+    assert smtp_sink.commands == []
+    assert not send(caller, to=["bob@example.org"]).is_error
+
+
+def test_a_profile_without_outbound_policy_sends_nothing(open_door: Callable[..., Door], smtp_sink: SmtpSink) -> None:
+    reader = {key: value for key, value in ANYBODY.items() if key != "outbound"}
+    assert "may not send" in send(open_door(assistant=reader).caller()).text
+    assert smtp_sink.commands == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"to": []}, '"to"'),
+        ({"to": ["bob"]}, "not one plain address"),
+        ({"to": ["Bob <bob@example.org>"]}, "not one plain address"),
+        ({"to": ["bob@example.org, carol@example.org"]}, "not one plain address"),
+        ({"to": ["bob@example.org\r\nBcc: x@example.org"]}, "not one plain address"),
+        ({"to": ['"bob"@example.org']}, "not one plain address"),
+        ({"to": ["bob@[127.0.0.1]"]}, "not one plain address"),
+        ({"to": ["bob@example.org."]}, "not one plain address"),
+        ({"to": [f"{each}@example.org" for each in "abcd"]}, "too many recipients"),
+        ({"subject": "x\r\nBcc: eve@example.org"}, "line break"),
+        ({"subject": "x\nX"}, "line break"),
+        ({"subject": "x\x85y"}, "control character"),
+        ({"subject": "x\x7fy"}, "control character"),
+        ({"subject": "x\u2028Bcc: eve@example.org"}, "line break"),
+        ({"subject": "x\x00y"}, "NUL"),
+        ({"body": "x\x00y"}, "NUL"),
+        ({"body": "x" * 2_001}, "too long"),
+        ({"cc": ["carol@example.org"]}, 'unknown argument "cc"'),
+        ({"attachments": ["/etc/passwd"]}, 'unknown argument "attachments"'),
+    ],
+)
+def test_what_is_malformed_never_reaches_a_server(
+    open_door: Callable[..., Door], smtp_sink: SmtpSink, changed: dict[str, object], reason: str
+) -> None:
+    refused = send(open_door().caller(), **changed)
+    assert refused.is_error
+    assert reason in refused.text
+    assert smtp_sink.commands == []
+
+
+def test_one_address_in_place_of_a_list_is_taken_whole(open_door: Callable[..., Door], smtp_sink: SmtpSink) -> None:
+    assert not send(open_door().caller(), to="bob@example.org").is_error
+    assert smtp_sink.messages[0].recipients == ("bob@example.org",)
+
+
+def test_a_recipient_given_twice_gets_one_mail(open_door: Callable[..., Door], smtp_sink: SmtpSink) -> None:
+    send(open_door().caller(), to=["bob@example.org", "bob@EXAMPLE.org", "carol@example.org"])
+    assert smtp_sink.messages[0].recipients == ("bob@example.org", "carol@example.org")
+
+
+def test_an_international_domain_travels_as_a_labels(open_door: Callable[..., Door], smtp_sink: SmtpSink) -> None:
+    assert not send(open_door().caller(), to=["bob@bücher.example"]).is_error
+    assert smtp_sink.messages[0].recipients == ("bob@xn--bcher-kva.example",)
+    assert b"To: bob@xn--bcher-kva.example\r\n" in smtp_sink.messages[0].raw
+
+
+def test_an_international_local_part_travels_with_smtputf8(open_door: Callable[..., Door], smtp_sink: SmtpSink) -> None:
+    assert not send(open_door().caller(), to=["jörg@example.org"]).is_error
+    assert smtp_sink.messages[0].recipients == ("jörg@example.org",)
+    assert "jörg@example.org".encode() in smtp_sink.messages[0].raw
+
+
+def test_a_deny_rule_holds_for_both_spellings_of_a_domain(open_door: Callable[..., Door], smtp_sink: SmtpSink) -> None:
+    for pattern in ("*@bücher.example", "*@xn--bcher-kva.example", "*@BÜCHER.example"):
+        profile = {**ANYBODY, "outbound": {"to_allow": ["*"], "to_deny": [pattern]}}
+        caller = open_door(assistant=profile).caller()
+        for address in (
+            "bob@bücher.example",
+            "bob@xn--bcher-kva.example",
+            "bob@BÜCHER.example",
+            "bob@bu\u0308cher.example",
+        ):
+            assert send(caller, to=[address]).is_error
+    assert smtp_sink.commands == []
+
+
+@pytest.mark.parametrize("code", [450, 550])
+def test_a_refused_recipient_means_nobody_gets_it(
+    open_door: Callable[..., Door], smtp_sink: SmtpSink, code: int
+) -> None:
+    door = open_door()
+    refused = send(door.caller(), to=["bob@example.org", f"rcpt-{code}@example.org", "carol@example.org"])
+    assert refused.is_error
+    assert f"rcpt-{code}@example.org ({code}" in refused.text
+    assert "bob@" not in refused.text
+    assert smtp_sink.messages == []
+    assert smtp_sink.commands == ["MAIL", "RCPT", "RCPT", "RCPT", "RSET", "QUIT"]
+    assert [line.state for line in door.state.submissions()] == ["refused"]
+
+
+def test_a_refusal_after_the_final_dot_is_a_refusal(open_door: Callable[..., Door], smtp_sink: SmtpSink) -> None:
+    door = open_door()
+    refused = send(door.caller(), to=["data-552@example.org"])
+    assert "refused the mail (552" in refused.text
+    assert [line.state for line in door.state.submissions()] == ["refused"]
+
+
+@pytest.mark.parametrize("fault", ["hangup", "stall"])
+def test_no_answer_after_the_final_dot_is_uncertain_and_delivered_once(
+    open_door: Callable[..., Door], smtp_sink: SmtpSink, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submission, "_CONTENT", 0.5)
+    door = open_door()
+    answer = send(door.caller(), to=[f"{fault}@example.org"])
+    assert answer.is_error
+    assert answer.text.startswith("Uncertain")
+    assert "check Sent before sending again" in answer.text
+    [line] = door.state.submissions()
+    assert line.state == "uncertain"
+    assert f"<{line.message_id}>" in answer.text
+    assert f"<{line.message_id}>".encode() in smtp_sink.messages[0].raw
+    assert len(smtp_sink.messages) == 1
+
+
+def test_a_server_that_is_down_is_said_within_5_seconds(open_door: Callable[..., Door], smtp_sink: SmtpSink) -> None:
+    door = open_door()
+    smtp_sink.stop()
+    began = time.monotonic()
+    answer = send(door.caller())
+    assert time.monotonic() - began < 5
+    assert "cannot be reached" in answer.text
+    assert [line.state for line in door.state.submissions()] == ["refused"]
+
+
+def test_a_server_that_takes_the_call_and_says_nothing_is_given_up_within_5_seconds() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        endpoint = Endpoint(host="127.0.0.1", port=silent.getsockname()[1], security="plain")
+        began = time.monotonic()
+        with pytest.raises(SubmissionUnavailable):
+            submit(Parcel("1@example.org", "a@example.org", ("b@example.org",), b"x\r\n"), endpoint, None)
+        assert time.monotonic() - began < 5
+
+
+def test_the_hourly_limit_is_said_with_the_time_to_wait(open_door: Callable[..., Door], smtp_sink: SmtpSink) -> None:
+    profile = {**ANYBODY, "outbound": {"to_allow": ["*"], "per_hour": 2}}
+    caller = open_door(assistant=profile).caller()
+    assert [send(caller).is_error for _ in range(3)] == [False, False, True]
+    assert "60 minutes" in send(caller).text
+    assert len(smtp_sink.messages) == 2
+
+
+def test_the_journal_is_written_before_the_server_is_called(
+    open_door: Callable[..., Door], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = open_door()
+    seen: list[Any] = []
+    monkeypatch.setattr("server.outbound.submit", lambda *_: seen.append(door.state.submissions()[0]))
+    send(door.caller())
+    assert [(line.state, line.recipients) for line in seen] == [("sending", ("bob@example.org",))]
+
+
+@pytest.mark.parametrize("security", ["tls", "starttls"])
+def test_a_password_outside_ascii_crosses_tls_only(certificates: Certificates, security: Any) -> None:
+    with SmtpSink(security, certificates, require_auth=True) as sink:
+        endpoint = Endpoint(
+            host="127.0.0.1", port=sink.port, security=security, server_name="localhost", ca_file=certificates.ca_file
+        )
+        parcel = Parcel("1@example.org", "a@example.org", ("b@example.org",), b"Subject: x\r\n\r\nx\r\n")
+        with pytest.raises(AuthenticationRefused):
+            submit(parcel, endpoint, ("p\u00e4ul", "p\u00e4\u20ac"))
+        submit(parcel, endpoint, ("p\u00e4ul", PASSWORD))
+        assert [message.tls for message in sink.messages] == [True]
+        untrusting = endpoint.model_copy(update={"ca_file": None})
+        with pytest.raises(SubmissionUnavailable):
+            submit(parcel, untrusting, ("p\u00e4ul", PASSWORD))
+        assert len(sink.messages) == 1
+
+
+def test_a_secret_that_cannot_be_read_is_a_login_problem_without_details(data_dir: Path, smtp_sink: SmtpSink) -> None:
+    password = {"env": "POSTMIRROR_MISSING"}
+    with Door(
+        settings_for(
+            data_dir, free_port(), smtp_port=smtp_sink.port, password=password, profiles={"assistant": ANYBODY}
+        )
+    ) as door:
+        answer = send(door.caller())
+        assert "refuses the login" in answer.text
+        assert "POSTMIRROR" not in answer.text
+
+
+headers = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=300)
+
+
+@settings(max_examples=150, deadline=None)
+@given(subject=headers, body=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=400))
+def test_any_subject_and_body_arrive_as_they_were_written(subject: str, body: str) -> None:
+    account = settings_for(Path("/nowhere"), 1).users["alice"].providers["work"]
+    draft = Draft("alice@example.org", ("b@example.org",), subject, body)
+    parcel = write_parcel(account, parse_recipient(draft.sender), [parse_recipient("b@example.org")], draft)
+    mail = message_from_bytes(parcel.mail, policy=default)
+    assert len(mail.keys()) == len({name.lower() for name in mail})
+    assert re.sub(r"\s+", " ", mail["Subject"]).strip() == re.sub(r"\s+", " ", subject).strip()
+    arrived, written = (re.sub("\r\n?", "\n", text).rstrip("\n") for text in (mail.get_content(), body))
+    assert arrived == written
+    assert b"\n" not in parcel.mail.replace(b"\r\n", b"")
+    assert b"\r" not in parcel.mail.replace(b"\r\n", b"")
+    assert parcel.mail.endswith(b"\r\n")
