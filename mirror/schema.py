@@ -7,7 +7,7 @@ state        mirror.mirrored.State: 0 enumerated, 1 headers, 2 text (indexed), 3
 normalised   the small well-formed HTML that waits for the sanitizer; never served, gone at state 3.
 running      how a parse was under way: 0 not, 1 in a batch, 2 alone, 3 a batch was interrupted, so alone next time.
 fts          external content over the view `folded`: fold() of the clean text, tokenizer ascii.
-word         every distinct word of fts, and how many contents have it at all, in the subject, among the people;
+word         every distinct word of fts, and how many contents have it at all (about), in the subject, among the people;
              word_trigram finds words by a part of them.
 content_skewed and content_spill hold the exceptions to "a content's id follows from its dates", so that searches by
              date need not walk everything. message_unseen … message_draft: the messages that a search by flag wants.
@@ -138,11 +138,11 @@ _FIRST = (
     "CREATE UNIQUE INDEX message_walk ON message (folder, content, uid)",
     "CREATE UNIQUE INDEX message_uid ON message (folder, uid)",
     "CREATE INDEX message_content ON message (content)",
-    """CREATE INDEX message_unseen ON message (folder, content) WHERE instr(flags, '"\\\\Seen"') = 0""",
-    """CREATE INDEX message_flagged ON message (folder, content) WHERE instr(flags, '"\\\\Flagged"') > 0""",
-    """CREATE INDEX message_answered ON message (folder, content) WHERE instr(flags, '"\\\\Answered"') > 0""",
-    """CREATE INDEX message_deleted ON message (folder, content) WHERE instr(flags, '"\\\\Deleted"') > 0""",
-    """CREATE INDEX message_draft ON message (folder, content) WHERE instr(flags, '"\\\\Draft"') > 0""",
+    """CREATE INDEX message_unseen ON message (folder, content, flags) WHERE instr(flags, '"\\\\Seen"') = 0""",
+    """CREATE INDEX message_flagged ON message (folder, content, flags) WHERE instr(flags, '"\\\\Flagged"') > 0""",
+    """CREATE INDEX message_answered ON message (folder, content, flags) WHERE instr(flags, '"\\\\Answered"') > 0""",
+    """CREATE INDEX message_deleted ON message (folder, content, flags) WHERE instr(flags, '"\\\\Deleted"') > 0""",
+    """CREATE INDEX message_draft ON message (folder, content, flags) WHERE instr(flags, '"\\\\Draft"') > 0""",
     """
     CREATE TABLE departed (
         message INTEGER PRIMARY KEY,
@@ -169,6 +169,7 @@ _FIRST = (
         fold(people(content.cc) || ' ' || people(content.bcc)) AS copied,
         fold(coalesce(body.text, '')) AS body
     FROM content LEFT JOIN body ON body.content = content.id
+    WHERE content.state >= 2
     """,
     """
     CREATE VIRTUAL TABLE fts USING fts5 (
@@ -185,7 +186,6 @@ _FIRST = (
     ) STRICT
     """,
     "CREATE INDEX word_people ON word (term, people) WHERE people > 0",
-    "CREATE INDEX word_unused ON word (id) WHERE documents <= 0",
     """
     CREATE VIRTUAL TABLE word_trigram USING fts5 (
         term, content='word', content_rowid='id', columnsize=0, tokenize='trigram case_sensitive 1'

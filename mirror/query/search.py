@@ -6,12 +6,12 @@ the index where it stands. Contents without text are not in the index and are wa
 Each way tests exactly what evaluate() says, so the choice is never visible in an answer.
 """
 
-import heapq
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 
 from mirror.query import order
 from mirror.query.order import Position
@@ -77,12 +77,12 @@ class Search:
                     yield from sorted((each for each in group if each < bound), reverse=True)
                     group = []
                 group.append(pair)
-        except sqlite3.OperationalError as exc:
+        except sqlite3.OperationalError:
             if not self._progress.is_over():
                 raise
             if group and group[0][0] > self._progress.tested_above:
                 yield from sorted((each for each in group if each < bound), reverse=True)
-            raise OutOfTime((self._progress.tested_above + 1, 0)) from exc
+            raise OutOfTime((self._progress.tested_above + 1, 0)) from None
         yield from sorted((each for each in group if each < bound), reverse=True)
 
     def sorted_positions(self, sorters: tuple[Sorter, ...], after: Position | None, limit: int) -> list[Position]:
@@ -124,10 +124,10 @@ class Search:
         if self._exact == FALSE:
             return
         if (ids := self._ids()) is not None:
-            yield from self._run(self._ids_way(_ALL_IDS, ids))
+            yield from reversed(self._all(self._ids_way(_ALL_IDS, ids)))
             return
         span, outside = self._span(high)
-        exceptions = sorted(self._run(self._ids_way(_CONTENTS, outside), "content.id")) if outside else []
+        exceptions = self._all(self._ids_way(_CONTENTS, outside)) if outside else []
         try:
             for pair in self._in_span(span, limit):
                 while exceptions and exceptions[-1][0] > pair[0]:
@@ -156,7 +156,21 @@ class Search:
         if span.low <= span.high:
             by_index = self._run(_index_way(self._scope, span, proposal), "fts.rowid")
             pending = self._run(self._way(_PENDING, span), "content.id")
-            yield from heapq.merge(*self._progress.both(by_index, pending), key=_content, reverse=True)
+            yield from self._merged(self._progress.both(by_index, pending))
+
+    def _merged(self, streams: Sequence[Iterator[Pair]]) -> Iterator[Pair]:
+        """The rows of streams, highest content first; when one is interrupted, what the others had ready is not lost."""
+        ready: dict[int, Pair] = {}
+        try:
+            for index, stream in enumerate(streams):
+                ready.update((index, pair) for pair in islice(stream, 1))
+            while ready:
+                first = max(ready, key=lambda index: ready[index][0])
+                yield ready.pop(first)
+                ready.update((first, pair) for pair in islice(streams[first], 1))
+        except sqlite3.OperationalError:
+            yield from sorted((pair for pair in ready.values() if pair[0] > self._progress.tested_above), reverse=True)
+            raise
 
     def _walk(self, limit: int) -> tuple[str, int]:
         """The narrowest walk of the folder, and about how many messages it meets."""
@@ -218,8 +232,12 @@ class Search:
         return None
 
     def _run(self, way: Fragment, by: str = "message.content") -> Iterator[Pair]:
-        statement = ("SELECT message.content, message.id", way.sql, "ORDER BY", by, "DESC")
-        return self._connection.execute(" ".join(statement), way.values)
+        statement = (_PAIRS, way.sql, "ORDER BY", by, "DESC")
+        return self._progress.rows(" ".join(statement), way.values)
+
+    def _all(self, way: Fragment) -> list[Pair]:
+        """Every row of a way, in ascending order."""
+        return sorted(self._connection.execute(" ".join(("SELECT message.content, message.id", way.sql)), way.values))
 
     def _way(self, tables: str, span: Span) -> Fragment:
         return Fragment(
@@ -237,10 +255,6 @@ def _index_way(scope: Scope, span: Span, proposal: Proposal) -> Fragment:
         " AND ".join((_INDEX, proposal.rest.sql)),
         (scope.folder, proposal.match, span.low, span.high, *proposal.rest.values),
     )
-
-
-def _content(pair: Pair) -> int:
-    return pair[0]
 
 
 def _moments(node: Node) -> tuple[int, int] | None:
@@ -274,6 +288,7 @@ _MOST_SKEWED = 2_000
 _DAY = 86_400
 _LONG_AGO, _FAR_AHEAD = -(2**40), 2**40
 
+_PAIRS = "SELECT message.content, message.id, produced(?, message.content, message.id)"
 # The plus signs keep SQLite from looking messages up by the range of ids instead of by the id.
 _WALK = """
     FROM message INDEXED BY message_walk
