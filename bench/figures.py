@@ -14,7 +14,8 @@ from rich.table import Table
 
 from bench.machine import Machine
 
-_NAME_WIDTH, _CELL_WIDTH = 42, 16
+_WIDTHS = (10, 10, 15)
+_NAME_WIDTH = 38
 _SCALES = {"s": 1.0, "ms": 1e-3, "MB": 1.0}
 
 
@@ -63,8 +64,8 @@ class Report:
             console.print()
             table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
             table.add_column(f"[bold not dim]{section.title}", width=_NAME_WIDTH)
-            for column in (*section.columns, "ratio"):
-                table.add_column(column, justify="right", width=_CELL_WIDTH, no_wrap=True)
+            for column, width in zip((*section.columns, "ratio"), _WIDTHS, strict=True):
+                table.add_column(column, justify="right", width=width, no_wrap=True)
             for figure in section.figures:
                 table.add_row(f"  {figure.name}", *self._cells(figure))
             console.print(table, highlight=False)

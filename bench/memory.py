@@ -26,7 +26,7 @@ def resident_memory(mailbox: Mailbox, folder: Path, installation: Installation, 
     fresh = Installation(folder / "memory", mailbox)
     with fresh.serving() as served:
         peaks = _peaks_until_complete(served.pid, fresh, mailbox)
-    figures += [Figure(f"{role}, highest during a first sync", *_shown(size)) for role, size in peaks.items()]
+    figures += [Figure(f"highest in first sync: {role}", *_shown(size)) for role, size in peaks.items()]
     secret = installation.token("open")
     with installation.serving() as served:
         with LeanClient(served.port) as client:
@@ -36,10 +36,11 @@ def resident_memory(mailbox: Mailbox, folder: Path, installation: Installation, 
                     client.send(tool_call(served.port, "/mcp", secret, ask.tool, arguments))
         time.sleep(_SETTLE)
         idle = dict(_sizes(served.pid))
-    figures += [Figure(f"{role}, idle after some questions", *_shown(size)) for role, size in idle.items()]
+    figures += [Figure(f"idle: {role}", *_shown(size)) for role, size in idle.items()]
     total = [sum(sizes) for sizes in zip(*idle.values(), strict=True)]
-    figures.append(Figure("all of it, idle", *_shown((total[0], total[1]))))
-    return Section("Memory", ("PSS", "RSS"), figures)
+    figures.append(Figure("idle: all of it", *_shown((total[0], total[1]))))
+    note = "PSS divides pages that processes share. Idle is after the questions above; a parsing child is made when needed."
+    return Section("Memory", ("PSS", "RSS"), figures, note)
 
 
 def _shown(size: tuple[float, float]) -> tuple[float, str, float]:
