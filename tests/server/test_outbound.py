@@ -24,7 +24,7 @@ from server.submission import Parcel, SubmissionUnavailable, submit
 from tests.server.door import ASSISTANT, Answered, Caller, Door, settings_for
 from tests.servers.certificates import Certificates
 from tests.servers.ports import free_port
-from tests.servers.smtp import PASSWORD, SmtpSink
+from tests.servers.smtp import SmtpSink
 
 ANYBODY = {
     **ASSISTANT,
@@ -265,11 +265,11 @@ def test_a_password_outside_ascii_crosses_tls_only(certificates: Certificates, s
         parcel = Parcel("1@example.org", "a@example.org", ("b@example.org",), b"Subject: x\r\n\r\nx\r\n")
         with pytest.raises(AuthenticationRefused):
             submit(parcel, endpoint, ("p\u00e4ul", "p\u00e4\u20ac"))
-        submit(parcel, endpoint, ("p\u00e4ul", PASSWORD))
+        submit(parcel, endpoint, ("p\u00e4ul", sink.password))
         assert [message.tls for message in sink.messages] == [True]
         untrusting = endpoint.model_copy(update={"ca_file": None})
         with pytest.raises(SubmissionUnavailable):
-            submit(parcel, untrusting, ("p\u00e4ul", PASSWORD))
+            submit(parcel, untrusting, ("p\u00e4ul", sink.password))
         assert len(sink.messages) == 1
 
 
