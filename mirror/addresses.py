@@ -14,8 +14,8 @@ _MAX_NAME = 2_000
 _TOKEN = re.compile(
     r'"((?:[^"\\]|\\.)*)"|<([^<>]*)>|([,;:()])|(=\?[^\s?]{1,60}\?[bBqQ]\?[^?]*\?=|\\.|[^",;:<>()\\=]+)|.', re.S
 )
-_ADDR_SPEC = re.compile(r"[^\s<>\"]+@[^\s<>\"]+")
 _SPACED_ADDR_SPEC = re.compile(r"[^\s<>\"@.]+(?:\s*\.\s*[^\s<>\"@.]+)*\s*@\s*[^\s<>\"@.]+(?:\s*\.\s*[^\s<>\"@.]+)*")
+_BLANKS_AND_COMMENTS = re.compile(r"\([^()]*\)|\s+")
 _ESCAPE = re.compile(r"\\(.)", re.S)
 
 
@@ -45,39 +45,39 @@ class _Reading:
         self.depth = 0
 
     def take(self, match: re.Match[str], value: str) -> None:
-        token = match[0]
-        if self.depth or token == "(":
-            self._take_comment(token)
+        piece = match[0]
+        if self.depth or piece == "(":
+            self._take_comment(piece)
         elif match[1] is not None:
             is_local_part = value.startswith("@", match.end())
-            self.words.append(token if is_local_part else _ESCAPE.sub(r"\1", match[1]))
+            self.words.append(piece if is_local_part else _ESCAPE.sub(r"\1", match[1]))
         elif match[2] is not None:
             if self.address is not None and "@" in match[2]:
                 self.finish()
             if self.address is None:
                 self.address = match[2]
-        elif token in (",", ";"):
+        elif piece in (",", ";"):
             self.finish()
-        elif token == ":":
+        elif piece == ":":
             if self.address is None and not any("@" in word for word in self.words):
                 self.words, self.comments = [], []
             elif self.address is None:
-                self.words.append(token)
+                self.words.append(piece)
         else:
-            self.words.append(token[1:] if len(token) == 2 and token[0] == "\\" else token)
+            self.words.append(piece[1:] if len(piece) == 2 and piece[0] == "\\" else piece)
 
-    def _take_comment(self, token: str) -> None:
-        if token == "(":
+    def _take_comment(self, piece: str) -> None:
+        if piece == "(":
             self.depth += 1
             if self.depth == 1:
                 self.comment = []
                 return
-        elif token == ")":
+        elif piece == ")":
             self.depth -= 1
             if self.depth == 0:
-                self.comments.append(decode_words("".join(self.comment).strip()))
+                self.comments.append(decode_words("".join(self.comment).strip()[:_MAX_NAME]))
                 return
-        self.comment.append(token[1:] if len(token) == 2 and token[0] == "\\" else token)
+        self.comment.append(piece[1:] if len(piece) == 2 and piece[0] == "\\" else piece)
 
     def finish(self) -> None:
         """End the mailbox being read, if there is one."""
@@ -86,18 +86,29 @@ class _Reading:
             self.depth = 0
         written = "".join(self.words).strip()
         name, address = written, self.address
-        if address is None and (spaced := _SPACED_ADDR_SPEC.fullmatch(written[:_MAX_NAME])):
-            name, address = "", spaced[0]
         if address is None:
-            match = _ADDR_SPEC.search(written)
-            address = match[0] if match else ""
-            name = (written[: match.start()] + written[match.end() :]).strip() if match else written
+            name, address = _taken_apart(written)
         if not name and self.comments:
             name = " ".join(self.comments)
-        address = re.sub(r"\([^()]*\)|\s+", "", address)
+        if not address.startswith('"'):
+            address = _BLANKS_AND_COMMENTS.sub("", address)
         if address.startswith("@") and ":" in address:
             address = address.partition(":")[2]
         name = " ".join(decode_words(name[:_MAX_NAME]).split())
         if name or address:
             self.mailboxes.append((name, address))
         self.words, self.address, self.comments = [], None, []
+
+
+def _taken_apart(written: str) -> tuple[str, str]:
+    """(name, addr-spec) of a mailbox written without angle brackets."""
+    if spaced := _SPACED_ADDR_SPEC.fullmatch(written[:_MAX_NAME]):
+        return "", spaced[0]
+    left, at, right = written.partition("@")
+    if not at:
+        return written, ""
+    start = left.rfind('"', 0, -1) if left.endswith('"') else max(left.rfind(character) for character in ' \t"<>') + 1
+    stop = min(found for found in (*(right.find(character) for character in ' \t"<>'), len(right)) if found >= 0)
+    if start in (-1, len(left)) or stop == 0:
+        return written, ""
+    return f"{left[:start]}{right[stop:]}".strip(), f"{left[start:]}@{right[:stop]}"

@@ -77,7 +77,8 @@ def codec_of(label: str) -> str | None:
         name = _ALIASES.get(f"iso-8859-{match[1]}", f"iso-8859-{match[1]}")
     try:
         codec = codecs.lookup(name).name
-        b"".decode(codec)
+        # Only a text encoding decodes bytes to str; b"" would not even ask the codec.
+        b"abcd".decode(codec, "replace")
     except (LookupError, UnicodeError, ValueError):
         return None
     return None if codec.replace("-", "_") in _NOT_CHARSETS else codec

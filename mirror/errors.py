@@ -1,19 +1,19 @@
 """What can go wrong in the mirror.
 
-    MirrorError
-    ├── UpstreamError               the real mail server
-    │   ├── UpstreamUnavailable     not reachable, timed out, hung up (a ConnectionError)
-    │   ├── AuthenticationRefused   reachable, but it does not accept the login
-    │   ├── UpstreamRefused         it answered NO or BAD to a command
-    │   ├── UpstreamBroken          its answers contradict each other; nothing of them was believed
-    │   └── MessageChanged          the uid no longer names the message we know (a LookupError)
-    ├── StoreError                  the mirror's own file
-    │   ├── MirrorAbsent            there is no file yet: not mirrored so far (a LookupError)
-    │   ├── MirrorTooNew            written by a newer version of this program
-    │   └── MirrorCorrupt           SQLite says the file is damaged
-    ├── MirrorBusy                  another process holds the sync pass of this mirror
-    ├── QueryError                  a query that cannot be understood (a ValueError)
-    └── QueryTooSlow                a query that found no end in its time (a TimeoutError)
+MirrorError
+├── UpstreamError               the real mail server
+│   ├── UpstreamUnavailable     not reachable, timed out, hung up (a ConnectionError)
+│   ├── AuthenticationRefused   reachable, but it does not accept the login
+│   ├── UpstreamRefused         it answered NO or BAD to a command
+│   ├── UpstreamBroken          its answers contradict each other; nothing of them was believed
+│   └── MessageChanged          the uid no longer names the message we know (a LookupError)
+├── StoreError                  the mirror's own file
+│   ├── MirrorAbsent            there is no file yet: not mirrored so far (a LookupError)
+│   ├── MirrorTooNew            written by a newer version of this program
+│   └── MirrorCorrupt           SQLite says the file is damaged
+├── MirrorBusy                  another process holds the sync pass of this mirror
+├── QueryError                  a query that cannot be understood (a ValueError)
+└── QueryTooSlow                a query that found no end in its time (a TimeoutError)
 """
 
 from dataclasses import dataclass

@@ -74,7 +74,7 @@ def safe_filename(sent: str, media_type: str, position: int, findings: Findings)
     if folders or name.strip() in (".", ".."):
         findings["att_path"] += 1
     name = " ".join(_UNSAFE.sub("_", name).split()).strip(" .")
-    if not name.strip("_"):
+    if not name.strip("_- ."):
         name = _KNOWN_NAMES.get(media_type) or f"attachment-{position}{_EXTENSIONS.get(media_type, '.bin')}"
     if _RESERVED.match(name):
         name = f"_{name}"

@@ -6,11 +6,12 @@ busy for minutes. Active and hidden elements are left out with all they hold, an
 
 import html
 import re
+from dataclasses import dataclass, field
 
 import lxml.etree
 import lxml.html
 
-from mirror.css import Look, look_of
+from mirror.css import PLAIN, look_of
 from mirror.inherited import Inherited, with_old_attributes
 from mirror.invisible import Findings, one_line, visible
 from mirror.markup import BLOCKS, TAGS, Markup
@@ -21,73 +22,17 @@ from mirror.tree import parse_html
 MAX_NODES = 60_000
 _MAX_URL = 2_000
 _MAX_ANCESTORS = 50
-_DROPPED = frozenset(
-    [
-        "applet",
-        "area",
-        "audio",
-        "base",
-        "canvas",
-        "datalist",
-        "embed",
-        "frame",
-        "frameset",
-        "iframe",
-        "input",
-        "link",
-        "map",
-        "math",
-        "meta",
-        "noembed",
-        "noframes",
-        "noscript",
-        "object",
-        "option",
-        "param",
-        "script",
-        "select",
-        "source",
-        "style",
-        "svg",
-        "template",
-        "textarea",
-        "title",
-        "video",
-        "xml",
-        "xmp",
-    ]
-)
+_DROPPED = frozenset([
+    "applet", "area", "audio", "base", "canvas", "datalist", "embed", "frame", "frameset", "iframe", "input",
+    "link", "map", "math", "meta", "noembed", "noframes", "noscript", "object", "option", "param", "script",
+    "select", "source", "style", "svg", "template", "textarea", "title", "video", "xml", "xmp",
+])  # fmt: skip
 _DROPPED_PREFIXES = ("v:", "w:", "m:")
-_BREAKS_LINE = BLOCKS | frozenset(
-    [
-        "address",
-        "article",
-        "aside",
-        "body",
-        "center",
-        "details",
-        "dialog",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "header",
-        "html",
-        "legend",
-        "main",
-        "menu",
-        "nav",
-        "section",
-        "summary",
-        "table",
-        "tbody",
-        "tfoot",
-        "thead",
-        "tr",
-        "caption",
-    ]
-)
+_BREAKS_LINE = BLOCKS | frozenset([
+    "address", "article", "aside", "body", "center", "details", "dialog", "fieldset", "figcaption", "figure",
+    "footer", "form", "header", "html", "legend", "main", "menu", "nav", "section", "summary", "table", "tbody",
+    "tfoot", "thead", "tr", "caption", "br",
+])  # fmt: skip
 _PARAGRAPHS = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl", "pre"])
 _RENAMED = {
     "strike": "s",
@@ -100,18 +45,27 @@ _RENAMED = {
     "center": "div",
 }
 ALLOWED_URL = re.compile(r"(?i)(?:https?://|mailto:|tel:)")
+_SCHEME = re.compile(r"(?i)^(?:https?://|mailto:|tel:)")
+_REMOTE = re.compile(r"(?i)(?:https?:)?//")
 _URL_NOISE = re.compile(r"[\s<>\"'`\\\x00-\x20]+")
 _MAX_QUOTED_ALT = 300
 
 
-def read_html(markup: str, text: PlainText, findings: Findings) -> str:
-    """Write what is shown of the markup to `text`; returns it as small well-formed HTML."""
+@dataclass(slots=True)
+class Page:
+    """What is shown of a mail: its text, its small HTML, and how many elements were read for them."""
+
+    text: PlainText = field(default_factory=PlainText)
+    markup: Markup = field(default_factory=Markup)
+    nodes: int = 0
+
+
+def read_html(markup: str, page: Page, findings: Findings) -> None:
+    """Add what is shown of the markup to the page."""
     root = parse_html(markup, findings)
-    if root is None:
-        return ""
-    walk = _Walk(_sheet(root), text, findings)
-    walk.through(root)
-    return walk.finish()
+    if root is not None:
+        page.text.paragraph()
+        _Walk(_sheet(root), page, findings).through(root)
 
 
 def _sheet(root: lxml.html.HtmlElement) -> StyleSheet:
@@ -122,11 +76,12 @@ def _sheet(root: lxml.html.HtmlElement) -> StyleSheet:
 class _Walk:
     """The walk over one document, with what it has found."""
 
-    def __init__(self, sheet: StyleSheet, text: PlainText, findings: Findings) -> None:
+    def __init__(self, sheet: StyleSheet, page: Page, findings: Findings) -> None:
         self.sheet = sheet
-        self.text = text
+        self.page = page
+        self.text = page.text
+        self.markup = page.markup
         self.findings = findings
-        self.markup = Markup()
         self.state = Inherited()
         self.hidden_depth = 0
         self.dropped_depth = 0
@@ -135,15 +90,14 @@ class _Walk:
         self.targets: set[str] = set()
 
     def through(self, root: lxml.html.HtmlElement) -> None:
-        """Visit every element under the root, at most MAX_NODES."""
+        """Visit every element under the root, at most MAX_NODES for a page."""
         stack: list[tuple[Inherited, bool, bool, bool]] = []
-        nodes = 0
         for event, element in lxml.etree.iterwalk(root, events=("start", "end")):
             if event == "start":
-                nodes += 1
-                if nodes > MAX_NODES:
+                self.page.nodes += 1
+                if self.page.nodes > MAX_NODES:
                     self.findings["truncated_nodes"] += 1
-                    return
+                    break
                 before = self.state
                 is_dropped, is_hidden = self._start(element)
                 is_open = not (self.dropped_depth or self.hidden_depth) and self._open(element)
@@ -161,14 +115,9 @@ class _Walk:
                 self.state = before
                 if element.tail:
                     self._write(element.tail)
-
-    def finish(self) -> str:
-        """The small HTML, closed."""
-        if self.markup.truncated:
-            self.findings["truncated_html"] += 1
-        if self.text.is_full:
-            self.findings["truncated_text"] += 1
-        return self.markup.html()
+        for *_, is_open in stack:
+            if is_open:
+                self.markup.close()
 
     def _start(self, element: lxml.html.HtmlElement) -> tuple[bool, bool]:
         tag = element.tag
@@ -176,16 +125,19 @@ class _Walk:
             self.dropped_depth += 1
             return True, False
         attributes = element.attrib
-        if not attributes and not self.sheet:
-            return False, False
-        style = attributes.get("style", "")
-        if self.sheet:
-            style = self._with_rules(element, style)
-        look = look_of(style) if style else Look()
-        if attributes:
-            look = with_old_attributes(look, element)
-        self.state = self.state.under(look)
-        is_hidden = look.hides or "hidden" in attributes or (tag == "dialog" and "open" not in attributes)
+        is_hidden = "hidden" in attributes or (tag == "dialog" and "open" not in attributes)
+        if attributes or self.sheet:
+            style = attributes.get("style", "")
+            if self.sheet:
+                style = self._with_rules(element, style)
+            if "overflow" in style and ("width" in attributes or "height" in attributes):
+                style = f"width:{attributes.get('width', 'auto')};height:{attributes.get('height', 'auto')};{style}"
+            look = look_of(style) if style else PLAIN
+            if attributes:
+                look = with_old_attributes(look, element)
+            if look is not PLAIN:
+                self.state = self.state.under(look)
+                is_hidden = is_hidden or look.hides
         self.hidden_depth += is_hidden
         return False, is_hidden
 
@@ -198,12 +150,7 @@ class _Walk:
     def _open(self, element: lxml.html.HtmlElement) -> bool:
         tag = element.tag
         text = self.text
-        if tag == "br":
-            text.line() if not self.state.is_hidden else None
-        elif tag in _PARAGRAPHS and not (tag in ("ul", "ol") and self.lists):
-            text.paragraph()
-        elif tag in _BREAKS_LINE:
-            text.line()
+        self._break(tag)
         attributes = ""
         if tag in ("td", "th"):
             text.cell()
@@ -237,7 +184,7 @@ class _Walk:
                 if not shown:
                     # A linked picture: its target once, not at every slice of the picture.
                     text.write("" if url in self.targets else f"<{url}>")
-                elif shown.rstrip("/") not in (url.rstrip("/"), url.removeprefix("mailto:"), url.removeprefix("tel:")):
+                elif shown.rstrip("/") not in (url.rstrip("/"), _SCHEME.sub("", url).rstrip("/")):
                     text.write(f" <{url}>")
                 self.targets.add(url)
         elif tag == "blockquote":
@@ -246,10 +193,14 @@ class _Walk:
             text.preformatted(-1)
         elif tag in ("ul", "ol") and self.lists:
             self.lists.pop()
+        self._break(tag)
+
+    def _break(self, tag: str) -> None:
+        """Break the line where an element starts or ends."""
         if tag in _PARAGRAPHS and not (tag in ("ul", "ol") and self.lists):
-            text.paragraph()
-        elif tag in _BREAKS_LINE:
-            text.line()
+            self.text.paragraph()
+        elif tag in _BREAKS_LINE and not (tag == "br" and self.state.is_hidden):
+            self.text.line()
 
     def _item(self) -> None:
         if self.state.is_hidden:
@@ -265,7 +216,7 @@ class _Walk:
         attributes = ""
         if source.lower().startswith("cid:"):
             attributes = f' src="{html.escape(one_line(source, _MAX_QUOTED_ALT, self.findings))}"'
-        elif source:
+        elif _REMOTE.match(source):
             self.findings["remote_images"] += 1
         if not self.state.is_hidden and not _is_dot(element):
             alternative = one_line(element.get("alt", "")[:_MAX_QUOTED_ALT], _MAX_QUOTED_ALT, self.findings)

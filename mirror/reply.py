@@ -29,17 +29,17 @@ def reply_text(text: str) -> str:
     """The text without quoted history, and without the signature below it."""
     lines = text.split("\n")[:_MAX_LINES]
     kept: list[str] = []
+    introduced = 0
     for index, line in enumerate(lines):
         stripped = line.strip()
-        if _ORIGINAL.match(stripped) or _SIGNATURE.match(line.strip("\r")) or _starts_forwarded_header(lines, index):
+        if _ORIGINAL.match(stripped) or _SIGNATURE.match(line) or _starts_forwarded_header(lines, index):
             break
-        if stripped.startswith(">"):
+        if index < introduced or stripped.startswith(">") or _SENT_FROM.match(stripped):
             continue
-        if _is_attribution(lines, index, stripped):
-            continue
-        if _SENT_FROM.match(stripped):
-            continue
-        kept.append(line.rstrip())
+        length = _attribution(lines, index, stripped)
+        introduced = index + length
+        if not length:
+            kept.append(line.rstrip())
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
 
 
@@ -56,17 +56,20 @@ def preview_of(text: str) -> str:
     return ""
 
 
-def _is_attribution(lines: list[str], index: int, stripped: str) -> bool:
-    """A line (or two, where a mailer broke it) that introduces the quote after it."""
-    if not stripped or len(stripped) > 400:
-        return False
-    below = next((line.strip() for line in lines[index + 1 : index + 4] if line.strip()), "")
-    if _ATTRIBUTION.match(stripped):
-        return below.startswith(">") or below == ""
-    if not _ATTRIBUTION_START.match(stripped) or not _ATTRIBUTION.match(f"{stripped} {below}"[:600]):
-        return False
-    quoted = next((line.strip() for line in lines[index + 2 : index + 6] if line.strip()), "")
-    return quoted.startswith(">")
+def _attribution(lines: list[str], index: int, stripped: str) -> int:
+    """How many lines from here introduce the quote after them: 0, 1, or 2 where a mailer broke the line."""
+    if not stripped.endswith(":") and not _ATTRIBUTION_START.match(stripped):
+        return 0
+    below = [line.strip() for line in lines[index + 1 : index + 5]]
+    if len(stripped) <= 400 and _ATTRIBUTION.match(stripped):
+        return 1 if _comes_to_a_quote(below) else 0
+    if below and _ATTRIBUTION_START.match(stripped) and _ATTRIBUTION.match(f"{stripped} {below[0]}"[:600]):
+        return 2 if _comes_to_a_quote(below[1:]) else 0
+    return 0
+
+
+def _comes_to_a_quote(lines: list[str]) -> bool:
+    return next((line for line in lines if line), "").startswith(">")
 
 
 def _starts_forwarded_header(lines: list[str], index: int) -> bool:

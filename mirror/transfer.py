@@ -7,20 +7,22 @@ _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _NOT_BASE64 = bytes(set(range(256)) - set(_ALPHABET))
 _BASE64_BYTES = _ALPHABET + b"= \t\r\n"
 _SAMPLE = 4_096
+_MIN_SAMPLE = 4
 _FIRST_LINE = re.compile(rb"\s*[A-Za-z0-9+/]{20,}={0,2}[ \t]*\r*(?:\n|$)")
 _BLANK_LINE = re.compile(rb"(?<=[A-Za-z0-9+/=])\r?\n\r?\n(?=\s*\S)")
 _PADDING = re.compile(rb"=+")
 _MAX_RUNS = 2_000
 _BASE64_LINES = re.compile(rb"[A-Za-z0-9+/\r\n]*")
 _SOFT_BREAK_WITH_BLANKS = re.compile(rb"=[ \t]+(?=\r?\n)")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _COMMENT = re.compile(r"\([^()]*\)")
 _UUENCODE = frozenset({"x-uuencode", "uuencode", "uue", "x-uue"})
 
 
 def encoding_of(value: str) -> str:
     """The encoding that a Content-Transfer-Encoding header names, lower case; "" for none."""
-    words = re.split(r"[\s;,]+", _COMMENT.sub(" ", value[:200]).strip().strip("\"'"))
-    return words[0].lower().strip("\"'.:")[:40]
+    match = _NAME.search(_COMMENT.sub(" ", value[:200]).lower())
+    return match[0] if match else ""
 
 
 def decode_part(section: bytes, encoding: str) -> bytes:
@@ -55,6 +57,8 @@ def _decode_base64(data: bytes) -> bytes:
 
 def _looks_encoded(sample: bytes) -> bool:
     """Whether this is base64 at all: some mailers only say so."""
+    head = sample.partition(b"=")[0]
+    sample = head if len(head) >= _MIN_SAMPLE else sample
     foreign = len(sample.translate(None, _BASE64_BYTES))
     if foreign * 10 <= len(sample) and sample.count(b" ") * 20 <= len(sample):
         return True

@@ -13,7 +13,10 @@ _MAX_TAGS = 250_000
 _MAX_NESTED = 1_500
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)((?:[^<>]{0,2000}))>")
 _TELLING = re.compile(r"(?i)style|class|id\s*=|hidden|href|src|media")
-_NEVER_CLOSED = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+_RAW_TEXT = frozenset({"script", "style", "title", "textarea"})
+_NEVER_CLOSED = frozenset([
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
+])  # fmt: skip
 
 
 def parse_html(markup: str, findings: Findings) -> lxml.html.HtmlElement | None:
@@ -53,23 +56,22 @@ def _parse(markup: str) -> tuple[lxml.html.HtmlElement | None, bool]:
 def _flattened(markup: str) -> str:
     """The markup without those deeply nested tags that say nothing about what is shown; their text stays."""
     depth = 0
-    dropped: dict[str, int] = {}
+    dropped: dict[str, list[bool]] = {}
 
     def kept(match: re.Match[str]) -> str:
         nonlocal depth
         closing, name, attributes = match[1], match[2].lower(), match[3]
         if name in _NEVER_CLOSED:
             return match[0]
+        open_ones = dropped.setdefault(name, [])
         if closing:
-            if dropped.get(name):
-                dropped[name] -= 1
+            if open_ones and open_ones.pop():
                 return " "
             depth = max(0, depth - 1)
             return match[0]
-        if depth >= _MAX_NESTED and name not in ("script", "style", "title") and not _TELLING.search(attributes):
-            dropped[name] = dropped.get(name, 0) + 1
-            return " "
-        depth += 1
-        return match[0]
+        is_dropped = depth >= _MAX_NESTED and name not in _RAW_TEXT and not _TELLING.search(attributes)
+        open_ones.append(is_dropped)
+        depth += not is_dropped
+        return " " if is_dropped else match[0]
 
     return _TAG.sub(kept, markup)

@@ -132,3 +132,26 @@ def _their_names(message: Any) -> str:
 
 def _key(row: Any) -> tuple[str, ...]:
     return (row["name"],) if isinstance(row, dict) else (row[0],)
+
+
+# Where the two disagree, and who is right.
+VERDICTS = {
+    ("text", "resources_eml_malformed_001"): "ours: the part's only line is its text",
+    ("text", "resources_eml_malformed_003"): "ours: a person should see the body of a multipart that nests in itself",
+    ("text", "resources_eml_malformed_004"): "ours: a person should see the body of a multipart that nests in itself",
+    ("text", "resources_eml_malformed_006"): "ours: a person should see the body of a multipart that nests in itself",
+    ("text", "resources_eml_malformed_009"): "ours: all three parts are text and belong to the body",
+    ("text", "resources_eml_malformed_016"): "open: delimiters of parts that were closed before are text to us",
+    ("text", "resources_eml_malformed_019"): "open: garbled bytes between parts, read as one more text part by us",
+    ("text", "resources_eml_malformed_020"): "ours: the HTML part is found; theirs is the raw source of all parts",
+    ("html", "resources_eml_malformed_020"): "ours: the HTML part is found",
+    ("text", "resources_eml_thirdparty_002"): "ours: text that is no base64 is shown as it is, not replaced",
+    ("text", "resources_eml_thirdparty_005"): "ours: a delimiter counts at the start of a line only",
+    ("attachment names", "resources_eml_legacy_039"): "ours: a backslash in a Windows path is no escape",
+    (
+        "attachment names",
+        "resources_eml_malformed_017",
+    ): "ours: the file name is there, only a value before it is missing",
+    ("date", "4 8 15 16 23 42, 4 8 15 16 23 42, 4 8 15 16 23 42,"): "ours: a lone number is no zone of four minutes",
+    ("date", "Tue, 1 Jul 2003 ((invalid)\ncomment) 10:52:37 +0200"): "ours: an unbalanced comment hides no date",
+}

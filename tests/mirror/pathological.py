@@ -5,6 +5,8 @@ from collections.abc import Callable
 _HTML = b"Content-Type: text/html; charset=utf-8\n\n"
 _PLAIN = b"Content-Type: text/plain\n\n"
 _MEGABYTE = 1_000_000
+# Within the limit of a header block, so that the whole value is looked at.
+_BLOCK = 990_000
 
 
 def _html(markup: bytes) -> bytes:
@@ -24,6 +26,10 @@ def _many_parts(count: int) -> bytes:
     return b"Subject: hostile\nContent-Type: multipart/mixed; boundary=b\n\n" + b"--b\n\nx\n" * count + b"--b--\n"
 
 
+def _parts(part: bytes, count: int) -> bytes:
+    return b"Content-Type: multipart/mixed; boundary=b\n\n" + (b"--b\n" + part + b"\n") * count + b"--b--\n"
+
+
 def _rules_and_elements() -> bytes:
     rules = b"".join(b".c .c%d{display:none}" % n for n in range(3_000))
     return _html(b"<style>" + rules + b"</style>" + b'<p class="c c1 c2 c3">x</p>' * 20_000)
@@ -33,6 +39,7 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "unclosed formatting": lambda: _html(b"".join(b"<p><font color=c%d>x" % n for n in range(2_500))),
     "unclosed formatting, 240 KB": lambda: _html(b"".join(b"<p><font color=c%d>x" % n for n in range(12_000))),
     "unclosed bold": lambda: _html(b"<b><i><u><p>x" * 20_000),
+    "100,000 unclosed tags": lambda: _html(b"<p>" * 50_000 + b"<span>" * 50_000 + b"x"),
     "1 MB of ampersands": lambda: _html(b"&" * _MEGABYTE),
     "1 MB of less-than": lambda: _html(b"<" * _MEGABYTE),
     "1 MB of escapes": lambda: _html(b"&amp;" * (_MEGABYTE // 5)),
@@ -42,6 +49,9 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "deep links": lambda: _html(b"<a href=https://example.org/>x" * 30_000),
     "deep quotes": lambda: _html(b"<blockquote>x" * 30_000),
     "many tables without cells": lambda: _html(b"<table>x" * 30_000),
+    "many siblings with children": lambda: _html(b"<div>" + b"<p>x<b>y</b></p>" * 25_000),
+    "a long table": lambda: _html(b"<table>" + b"<tr><td>a<td>b" * 20_000),
+    "many bold words": lambda: _html(b"<b>x</b> " * 50_000),
     "20,000 attributes": lambda: _html(b"<p " + b" ".join(b"a%d=1" % n for n in range(20_000)) + b">x</p>"),
     "one long style": lambda: _html(b'<p style="' + b"display:block;" * 70_000 + b'">x</p>'),
     "many styles": lambda: _html(
@@ -55,16 +65,21 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "50,000 parameters": lambda: _header(b"Content-Type", b"text/plain" + b"; a*0*=''%41" * 50_000),
     "blanks in a parameter": lambda: _header(b"Content-Type", b"text/plain; a" + b" " * 60_000 + b"b"),
     "1 MB subject": lambda: _header(b"Subject", b"x" * _MEGABYTE),
-    "1 MB subject of encoded words": lambda: _header(b"Subject", b"=?utf-8?Q?x?= " * (_MEGABYTE // 14)),
-    "1 MB subject of openings": lambda: _header(b"Subject", b"=?a?q?" * (_MEGABYTE // 6)),
-    "1 MB of parentheses in To": lambda: _header(b"To", b"(" * _MEGABYTE),
-    "1 MB of quotes in To": lambda: _header(b"To", b'"\\' * (_MEGABYTE // 2)),
+    "1 MB subject of encoded words": lambda: _header(b"Subject", b"=?utf-8?Q?x?= " * (_BLOCK // 14)),
+    "1 MB subject of openings": lambda: _header(b"Subject", b"=?a?q?" * (_BLOCK // 6)),
+    "1 MB of parentheses in To": lambda: _header(b"To", b"(" * _BLOCK),
+    "1 MB of quotes in To": lambda: _header(b"To", b'"\\' * (_BLOCK // 2)),
     "100,000 addresses": lambda: _header(b"To", b"a <a@example.org>, " * 100_000),
-    "1 MB of brackets in To": lambda: _header(b"To", b"<" * _MEGABYTE),
-    "1 MB of at signs in To": lambda: _header(b"To", b"a@" * (_MEGABYTE // 2)),
-    "1 MB of dots in To": lambda: _header(b"To", b"a . " * (_MEGABYTE // 4)),
-    "1 MB of references": lambda: _header(b"References", b"<a@b> " * (_MEGABYTE // 6)),
-    "1 MB of comments in Date": lambda: _header(b"Date", b"(" * _MEGABYTE),
+    "1 MB of brackets in To": lambda: _header(b"To", b"<" * _BLOCK),
+    "1 MB of at signs in To": lambda: _header(b"To", b"a@" * (_BLOCK // 2)),
+    "1 MB of letters in To": lambda: _header(b"To", b"x" * _BLOCK),
+    "1 MB of quotes and at signs in To": lambda: _header(b"To", b'"@' * (_BLOCK // 2)),
+    "1 MB of dots in To": lambda: _header(b"To", b"a . " * (_BLOCK // 4)),
+    "1 MB of words in To": lambda: _header(b"To", b"=?utf-8?q?" * (_BLOCK // 10)),
+    "1 MB of groups in To": lambda: _header(b"To", b"a:b;" * (_BLOCK // 4)),
+    "1 MB of raw 8-bit in To": lambda: _header(b"To", b"\xe4 " * (_BLOCK // 2)),
+    "1 MB of references": lambda: _header(b"References", b"<a@b> " * (_BLOCK // 6)),
+    "1 MB of comments in Date": lambda: _header(b"Date", b"(" * _BLOCK),
     "100,000 headers": lambda: b"".join(b"X-%d: x\n" % n for n in range(100_000)) + b"\nbody\n",
     "100,000 headers of one name": lambda: b"To: a@example.org\n" * 100_000 + b"\nbody\n",
     "100,000 junk header lines": lambda: b"Subject: x\n" + b"junk\n" * 100_000 + b"From: a@example.org\n\nbody\n",
@@ -90,6 +105,11 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "1 MB of NULs": lambda: b"\0" * _MEGABYTE,
     "NULs in HTML": lambda: _html(b"<p>\0x" * 200_000),
     "CR only": lambda: b"Subject: x\rContent-Type: text/html\r\r" + b"<p>x\r" * 500_000,
+    "2,000 parts of HTML": lambda: _parts(b"Content-Type: text/html\n\n" + b"<p>x<b>y" * 300, 2_000),
+    "2,000 parts of invisible text": lambda: _parts(
+        b"Content-Type: text/plain; charset=utf-8\n\n" + "\u200b".encode() * 8_000, 2_000
+    ),
+    "2,000 attachments": lambda: _parts(b"Content-Type: image/png\nContent-Transfer-Encoding: base64\n\nQQ==", 2_000),
     "delimiters only": lambda: b"Content-Type: multipart/mixed; boundary=a\n\n" + b"--a\n" * 1_000_000,
     "dashes only": lambda: b"Content-Type: multipart/mixed; boundary=-\n\n" + b"-" * 5_000_000,
     "2 MB of HTML text": lambda: _html(b"<p>some words in a paragraph</p>" * 65_000),

@@ -159,7 +159,11 @@ def test_parts_have_the_section_numbers_of_imap() -> None:
 
 
 def test_plain_and_html_parts_in_a_row_are_all_shown_in_order() -> None:
-    parts = ("Content-Type: text/plain\n\none", "Content-Type: text/html\n\n<p>two</p>", "Content-Type: text/plain\n\nthree")
+    parts = (
+        "Content-Type: text/plain\n\none",
+        "Content-Type: text/html\n\n<p>two</p>",
+        "Content-Type: text/plain\n\nthree",
+    )
 
     assert read_content(multipart("mixed", *parts)).text.split() == ["one", "two", "three"]
 

@@ -23,7 +23,7 @@ from server.policy import parse_recipient
 from server.submission import Parcel, SubmissionUnavailable, submit
 from tests.server.door import ASSISTANT, Answered, Caller, Door, settings_for
 from tests.servers.certificates import Certificates
-from tests.servers.ports import free_port
+from tests.servers.ports import PASSWORD, free_port
 from tests.servers.smtp import SmtpSink
 
 ANYBODY = {
@@ -265,11 +265,11 @@ def test_a_password_outside_ascii_crosses_tls_only(certificates: Certificates, s
         parcel = Parcel("1@example.org", "a@example.org", ("b@example.org",), b"Subject: x\r\n\r\nx\r\n")
         with pytest.raises(AuthenticationRefused):
             submit(parcel, endpoint, ("p\u00e4ul", "p\u00e4\u20ac"))
-        submit(parcel, endpoint, ("p\u00e4ul", sink.password))
+        submit(parcel, endpoint, ("p\u00e4ul", PASSWORD))
         assert [message.tls for message in sink.messages] == [True]
         untrusting = endpoint.model_copy(update={"ca_file": None})
         with pytest.raises(SubmissionUnavailable):
-            submit(parcel, untrusting, ("p\u00e4ul", sink.password))
+            submit(parcel, untrusting, ("p\u00e4ul", PASSWORD))
         assert len(sink.messages) == 1
 
 
