@@ -75,6 +75,7 @@ class Reader:
             sql.register(self._connection)
             self._progress = Progress(self._connection)
             self._scopes: dict[int, tuple[float, Scope]] = {}
+            self._folders: tuple[int, list[FolderState]] = (-1, [])
             row = self._connection.execute(_EPOCH).fetchone()
         except sqlite3.OperationalError as exc:
             self._connection.close()
@@ -102,7 +103,11 @@ class Reader:
     def folders(self) -> list[FolderState]:
         """Every folder of the mirror that upstream still has, by name."""
         with self._reading():
-            return [rows.folder(row) for row in self._connection.execute(_FOLDERS)]
+            # Their counts walk the index: once for each version of the file is enough.
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+            if self._folders[0] != version:
+                self._folders = (version, [rows.folder(row) for row in self._connection.execute(_FOLDERS)])
+            return list(self._folders[1])
 
     def last_pass(self) -> LastPass:
         """When the mirror was last brought to agree with upstream, and what stood in the way."""
