@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
 
+from config.identity import SyncRule
 from mirror.content import Content
 from mirror.errors import ParserBroken, UpstreamBroken, UpstreamRefused
 from mirror.fetching import Fetching
@@ -24,6 +24,7 @@ HEADERS_AT_ONCE = 1_000
 SKIP_HEADERS_BELOW = 100
 """A folder with fewer holes than this gets its texts at once, without a headers stage."""
 HTML_AT_ONCE = 50
+CLEAN_AT_ONCE = 50
 FEW = 10
 """Messages parsed at a time after a batch of many was interrupted; one at a time when these are too."""
 
@@ -49,7 +50,7 @@ class Backfill:
         report: Report,
         session: Callable[[], Upstream],
         *,
-        since: datetime | None,
+        rule: SyncRule,
         hurry: Callable[[], bool],
         notice: Callable[[Progress], None],
         batch: int = BATCH,
@@ -58,7 +59,8 @@ class Backfill:
         self._parsers = parsers
         self._report = report
         self._hurry = hurry
-        self._since = since
+        self._rule = rule
+        self._since = rule.starts()
         self._notice = notice
         self._batch = batch
         self._batch_bytes = BATCH_BYTES
@@ -94,6 +96,20 @@ class Backfill:
             self._store.set_html(
                 (content, "" if isinstance(form, Crash) else form)
                 for (content, _), form in zip(waiting, forms, strict=True)
+            )
+        return False
+
+    def clean_again(self, until: float) -> bool:
+        """Contents that older rules cleaned, cleaned by those of today from their source. Whether some are left."""
+        while outdated := self._store.outdated(CLEAN_AT_ONCE):
+            if self._over(until):
+                return True
+            contents = self._parsers.recleaned([source for _, source in outdated])
+            if any(isinstance(content, Crash) for content in contents):
+                self._check_parsers()
+            self._store.replace_texts(
+                (content_id, None if isinstance(content, Crash) else content)
+                for (content_id, _), content in zip(outdated, contents, strict=True)
             )
         return False
 
@@ -233,11 +249,28 @@ class Backfill:
         self._notice(Progress(fetched.folder.name, self._done, max(self._total, self._done)))
 
     def _add_contents(self, fetched: Sequence[tuple[Hole, bytes]], parsed: Sequence[Content | Crash]) -> None:
-        contents = []
-        for (hole, raw), content in zip(fetched, parsed, strict=True):
-            if (usable := self._after_crash(hole, raw, content)) is not None:
-                contents.append((hole.content, hashlib.sha256(raw).digest(), usable))
-        self._store.set_texts(contents)
+        usable = [
+            (hole, raw, kept)
+            for (hole, raw), content in zip(fetched, parsed, strict=True)
+            if (kept := self._after_crash(hole, raw, content)) is not None
+        ]
+        self._store.set_texts((hole.content, hashlib.sha256(raw).digest(), content) for hole, raw, content in usable)
+        self._keep_attachments(usable)
+
+    def _keep_attachments(self, contents: Sequence[tuple[Hole, bytes, Content]]) -> None:
+        """Keep the small attachments of these contents offline; the text is there already."""
+        largest = self._rule.attachments.max_size
+        with_some = [
+            (hole.content, raw)
+            for hole, raw, content in contents
+            if any(attachment.size <= largest for attachment in content.attachments)
+        ]
+        if not largest or not with_some:
+            return
+        parsed = self._parsers.attachments([raw for _, raw in with_some], largest)
+        for (content_id, _), parts in zip(with_some, parsed, strict=True):
+            if not isinstance(parts, Crash):
+                self._store.blobs.keep(content_id, parts)
 
     def _after_crash(self, hole: Hole, raw: bytes, content: Content | Crash) -> Content | None:
         if isinstance(content, Crash):

@@ -13,7 +13,10 @@ fetched      octets of mail fetched on the UTC day fetched_on (days since 1970).
 running      how a parse was under way: 0 not, 1 in a batch, 4 among few, 2 alone; 3 a batch was interrupted, so among
              few next time; 5 that was interrupted too, so alone.
 fts          external content over the view `folded`: fold() of the clean text, tokenizer ascii.
-word         every distinct word of fts and how many contents have it; word_trigram finds words by a part of them.
+word         every distinct word of fts, and how many contents have it at all (about), in the subject, among the people;
+             word_trigram finds words by a part of them.
+content_skewed and content_spill hold the exceptions to "a content's id follows from its dates", so that searches by
+             date need not walk everything. message_unseen … message_draft: the messages that a search by flag wants.
 """
 
 import sqlite3
@@ -102,9 +105,17 @@ _FIRST = (
     """,
     "CREATE INDEX content_pending ON content (id) WHERE state < 2",
     """
+    CREATE INDEX content_skewed ON content (sent_day)
+    WHERE abs(sent_day - (internaldate + 60 * internaldate_zone) / 86400) > 2
+    """,
+    """
     CREATE INDEX content_spill ON content ((id >> 3) - (internaldate - 946684800) / 60)
     WHERE (id >> 3) > (internaldate - 946684800) / 60
     """,
+    "CREATE INDEX content_by_subject ON content (subject_key, id DESC)",
+    "CREATE INDEX content_by_from ON content (from_key, id DESC)",
+    "CREATE INDEX content_by_to ON content (to_key, id DESC)",
+    "CREATE INDEX content_by_date ON content (coalesce(sent, internaldate), id DESC)",
     "CREATE INDEX content_digest ON content (digest) WHERE digest IS NOT NULL",
     "CREATE INDEX content_message_id ON content (message_id) WHERE message_id <> ''",
     "CREATE INDEX content_orphan ON content (orphaned_at) WHERE orphaned_at IS NOT NULL",
@@ -133,6 +144,11 @@ _FIRST = (
     "CREATE UNIQUE INDEX message_walk ON message (folder, content, uid)",
     "CREATE UNIQUE INDEX message_uid ON message (folder, uid)",
     "CREATE INDEX message_content ON message (content)",
+    """CREATE INDEX message_unseen ON message (folder, content, flags) WHERE instr(flags, '"\\\\Seen"') = 0""",
+    """CREATE INDEX message_flagged ON message (folder, content, flags) WHERE instr(flags, '"\\\\Flagged"') > 0""",
+    """CREATE INDEX message_answered ON message (folder, content, flags) WHERE instr(flags, '"\\\\Answered"') > 0""",
+    """CREATE INDEX message_deleted ON message (folder, content, flags) WHERE instr(flags, '"\\\\Deleted"') > 0""",
+    """CREATE INDEX message_draft ON message (folder, content, flags) WHERE instr(flags, '"\\\\Draft"') > 0""",
     """
     CREATE TABLE departed (
         message INTEGER PRIMARY KEY,
@@ -159,6 +175,7 @@ _FIRST = (
         fold(people(content.cc) || ' ' || people(content.bcc)) AS copied,
         fold(coalesce(body.text, '')) AS body
     FROM content LEFT JOIN body ON body.content = content.id
+    WHERE content.state >= 2
     """,
     """
     CREATE VIRTUAL TABLE fts USING fts5 (
@@ -169,16 +186,33 @@ _FIRST = (
     CREATE TABLE word (
         id INTEGER PRIMARY KEY,
         term TEXT NOT NULL UNIQUE,
-        documents INTEGER NOT NULL
+        documents INTEGER NOT NULL,
+        subjects INTEGER NOT NULL,
+        people INTEGER NOT NULL
     ) STRICT
     """,
-    "CREATE INDEX word_unused ON word (id) WHERE documents <= 0",
+    "CREATE INDEX word_people ON word (term, people) WHERE people > 0",
     """
     CREATE VIRTUAL TABLE word_trigram USING fts5 (
         term, content='word', content_rowid='id', columnsize=0, tokenize='trigram case_sensitive 1'
     )
     """,
 )
+
+
+@migrations()
+def keep_attachments(db: Database) -> None:
+    """Attachments kept offline: files by digest, and which part of which content each is."""
+    db.execute("CREATE TABLE blob (digest BLOB PRIMARY KEY, size INTEGER NOT NULL) STRICT")
+    db.execute(
+        "CREATE TABLE attachment_blob ("
+        " content INTEGER NOT NULL REFERENCES content (id) ON DELETE CASCADE,"
+        " part TEXT NOT NULL,"
+        " digest BLOB NOT NULL REFERENCES blob (digest),"
+        " PRIMARY KEY (content, part)) STRICT, WITHOUT ROWID"
+    )
+    db.execute("CREATE INDEX attachment_blob_digest ON attachment_blob (digest)")
+    db.execute("CREATE INDEX content_outdated ON content (content_version, id) WHERE state >= 2")
 
 
 @migrations()

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from mirror.attempts import Attempts
+from mirror.blobs import Blobs
 from mirror.database import connect, private_folder, transaction
 from mirror.errors import MirrorCorrupt
 from mirror.fold import FOLD_VERSION
@@ -46,6 +47,7 @@ class Store(StoredFolders, StoredRebinding, StoredContents):
             self.set_aside = self._move_aside()
             self._connection = self._open()
         self.attempts = Attempts(self._connection)
+        self.blobs = Blobs(folder, self._connection)
 
     def _open(self) -> sqlite3.Connection:
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))

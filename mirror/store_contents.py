@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from mirror.content import Content, Envelope
+from mirror.content import CONTENT_VERSION, Content, Envelope
 from mirror.content_rows import drop_contents, earliest_id, write_envelope, write_text
 from mirror.database import in_slices, transaction
 from mirror.mirrored import State
-from mirror.query.words import index
+from mirror.query.words import index, unindex
 from mirror.store_messages import take_departed
 
 ORPHAN_GRACE = 600.0
@@ -122,6 +122,35 @@ class StoredContents:
                 index(
                     db, [content_id for content_id, digest, content in group if _store(db, content_id, digest, content)]
                 )
+
+    def outdated(self, limit: int) -> list[tuple[int, bytes]]:
+        """(content id, source) of contents that an older version of the cleaning rules made, newest first."""
+        rows = self._connection.execute(
+            "SELECT content.id, body.source FROM content JOIN body ON body.content = content.id"
+            " WHERE content.state >= 2 AND content.content_version < ? AND body.source IS NOT NULL"
+            " ORDER BY content.id DESC LIMIT ?",
+            (CONTENT_VERSION, limit),
+        )
+        return [(content, source) for content, source in rows]
+
+    def replace_texts(self, contents: Iterable[tuple[int, Content | None]]) -> None:
+        """Contents cleaned again (content id, content); None leaves the old form, and does not try again."""
+
+        def replace(db: sqlite3.Connection, pair: tuple[int, Content | None]) -> int:
+            content_id, content = pair
+            row = db.execute("SELECT digest FROM content WHERE id = ? AND state >= 2", (content_id,)).fetchone()
+            if row is None:
+                return 0
+            if content is None:
+                db.execute("UPDATE content SET content_version = ? WHERE id = ?", (CONTENT_VERSION, content_id))
+                return 0
+            unindex(db, [content_id])
+            db.execute("UPDATE content SET state = 2 WHERE id = ?", (content_id,))
+            write_text(db, content_id, row[0], content)
+            index(db, [content_id])
+            return 1
+
+        in_slices(self._connection, sorted(contents, key=lambda item: item[0]), replace)
 
     def normalised(self, limit: int) -> list[tuple[int, str]]:
         """(content id, normalised HTML) of contents whose sanitized form is still to make, newest first."""

@@ -31,7 +31,8 @@ Fill
     message that costs a child is stored with what can be read of it, and quarantined when that costs a child too.
 8.  A message the server does not send is asked for again, alone; after three passes it is put off, for longer each
     time. It is shown in `status` and holds up nothing else.
-9.  Sanitized HTML is made last: no search waits for it. Content that no message has used for a while is deleted.
+9.  What older cleaning rules made is cleaned again from its stored source, newest first. Sanitized HTML is made last:
+    no search waits for it. Content that no message has used for a while is deleted, and attachments above their total.
 
 Failures: UpstreamRefused concerns one folder, which is marked, and the pass goes on. UpstreamUnavailable and
 AuthenticationRefused end the pass. Nothing is rolled back but the transaction under way; no network call is made in
@@ -100,7 +101,7 @@ class Pass:
         self.report = Report()
         self._backfill = Backfill(
             store, parsers, self.report, self.session,
-            since=rule.starts(), hurry=self._hurry, notice=notice, batch=batch,
+            rule=rule, hurry=self._hurry, notice=notice, batch=batch,
         )  # fmt: skip
 
     def run(self, seconds: float = math.inf, *, keep_session: bool = False) -> Report:
@@ -118,12 +119,13 @@ class Pass:
                 self.look()
                 until = time.monotonic() + LOOK_EVERY
                 left = self._backfill.fill(until)
-                left = self._backfill.make_html(until) or left
+                left = self._backfill.clean_again(until) or self._backfill.make_html(until) or left
                 self.finished = not left
                 if time.monotonic() - began > seconds:
                     break
             if self.finished:
                 self._store.sweep(before=min(self._started, time.time() - ORPHAN_GRACE))
+                self._store.blobs.sweep(self._rule.attachments.total)
         finally:
             if self._upstream is not None:
                 self._store.distrust(self._upstream.distrusted)

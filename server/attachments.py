@@ -81,16 +81,11 @@ class Attachments:
 
     def _fetch(self, caller: Caller, word: str) -> tuple[Attachment, IO[bytes]]:
         attachment, place = self._allowed(caller, word)
-        assert caller.policy.content.attachments is not False
-        limit = caller.policy.content.attachments.max_size
 
         def work(upstream: Upstream) -> IO[bytes]:
-            file = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self._spool_dir))
+            file = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self._spool_dir))  # noqa: SIM115 - _pieces closes it
             try:
-                for piece in decoded(upstream.fetch_section(place, attachment.part), attachment.encoding):
-                    file.write(piece)
-                    if file.tell() > limit + _SLACK:
-                        raise NoSuchAttachment("larger than it claims to be")
+                _write(upstream.fetch_section(place, attachment.part), attachment, file)
             except BaseException:
                 file.close()
                 raise
@@ -116,6 +111,14 @@ class Attachments:
         raise NoSuchAttachment(word)
 
 
+def _write(pieces: Iterator[bytes], attachment: Attachment, file: IO[bytes]) -> None:
+    for piece in decoded(pieces, attachment.encoding):
+        file.write(piece)
+        # The policy let a part of a known size through, so that much and no more is served.
+        if file.tell() > attachment.size + _SLACK:
+            raise NoSuchAttachment("it is larger than the mirror knows")
+
+
 def _limiter(request: Request) -> anyio.CapacityLimiter:
     """How many downloads may wait for mail servers at once; made in the event loop that it belongs to."""
     state = request.app.state
@@ -126,7 +129,7 @@ def _limiter(request: Request) -> anyio.CapacityLimiter:
 
 
 def decoded(pieces: Iterator[bytes], encoding: str) -> Iterator[bytes]:
-    """The bytes of a part, its transfer encoding undone piece by piece: in sum what `decode_part` makes of the whole."""
+    """The bytes of a part, its transfer encoding undone piece by piece: in sum what `decode_part` makes of it."""
     rest = b""
     for piece in pieces:
         rest += piece

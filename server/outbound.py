@@ -3,6 +3,7 @@
 import logging
 import re
 import secrets
+import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ from server.upstreams import Upstreams
 
 log = logging.getLogger(__name__)
 
+_BREAKING = ("Cc", "Zl", "Zp")
 _LINE_END = re.compile(r"\r\n?|\n")
 
 
@@ -162,7 +164,7 @@ def _check_draft(caller: Caller, draft: Draft) -> tuple[Recipient, tuple[Recipie
         except NotAnAddress:
             raise Denied(Denial("not one plain address", (text[:320],))) from None
         recipients.setdefault(recipient.spellings[0], recipient)
-    if any(ord(character) < 32 and character != "\t" or ord(character) == 127 for character in draft.subject):
+    if any(unicodedata.category(character) in _BREAKING for character in draft.subject):
         raise Denied(Denial("the subject holds a line break or another control character"))
     denial = check_outbound(tuple(recipients.values()), len(draft.subject) + len(draft.body), caller.policy.outbound)
     if denial is not None:

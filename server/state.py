@@ -239,10 +239,10 @@ class State:
     def submissions(self) -> list[Submission]:
         """The send journal, newest first."""
         rows = self._select(
-            "SELECT id, user, provider, profile, token, message_id, sender, recipients, state, reason, created, settled "
-            "FROM submission ORDER BY id DESC"
+            "SELECT id, user, provider, profile, token, message_id, sender, recipients, state, reason, created, settled"
+            " FROM submission ORDER BY id DESC"
         )
-        return [Submission(*row[:7], tuple(json.loads(row[7])), *row[8:]) for row in rows]
+        return [Submission(*(*row[:7], tuple(json.loads(row[7])), *row[8:])) for row in rows]
 
 
 def _connect(path: Path) -> sqlite3.Connection:

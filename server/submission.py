@@ -96,10 +96,10 @@ def _connect(smtp: smtplib.SMTP, endpoint: Endpoint) -> None:
     smtp.sock = _open_socket(endpoint, deadline)
     if endpoint.security == "tls":
         smtp.sock = _wrapped(smtp.sock, endpoint)
-    smtp.sock.settimeout(max(deadline - time.monotonic(), 0.1))
+    _allow(smtp, max(deadline - time.monotonic(), 0.1))
     if smtp.getreply()[0] != 220:
         raise SubmissionUnavailable("greeting")
-    smtp.sock.settimeout(_LOGIN)
+    _allow(smtp, _LOGIN)
     smtp.ehlo_or_helo_if_needed()
     if endpoint.security == "starttls":
         if smtp.docmd("STARTTLS")[0] != 220:
@@ -111,6 +111,13 @@ def _connect(smtp: smtplib.SMTP, endpoint: Endpoint) -> None:
         smtp.esmtp_features = {}
         smtp.does_esmtp = False
         smtp.ehlo_or_helo_if_needed()
+
+
+def _allow(smtp: smtplib.SMTP, seconds: float) -> None:
+    """How long the server may take for each answer from now on."""
+    if smtp.sock is None:
+        raise smtplib.SMTPServerDisconnected("hung up")
+    smtp.sock.settimeout(seconds)
 
 
 def _open_socket(endpoint: Endpoint, deadline: float) -> socket.socket:
@@ -160,8 +167,7 @@ def _base64(text: str) -> str:
 
 
 def _open_transaction(smtp: smtplib.SMTP, parcel: Parcel) -> None:
-    assert smtp.sock is not None
-    smtp.sock.settimeout(_ENVELOPE)
+    _allow(smtp, _ENVELOPE)
     options = [f"SIZE={len(parcel.mail)}"] if smtp.has_extn("size") else []
     if parcel.needs_smtputf8:
         if not smtp.has_extn("smtputf8"):
@@ -182,8 +188,7 @@ def _open_transaction(smtp: smtplib.SMTP, parcel: Parcel) -> None:
 
 
 def _write_content(smtp: smtplib.SMTP, mail: bytes) -> None:
-    assert smtp.sock is not None
-    smtp.sock.settimeout(_CONTENT)
+    _allow(smtp, _CONTENT)
     # RFC 5321 4.5.2. The mail has CRLF line ends and ends with one.
     smtp.send(re.sub(rb"(?m)^\.", b"..", mail))
 

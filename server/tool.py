@@ -159,7 +159,9 @@ def _answer(tool: Tool[Any], caller: Callable[[], Caller], arguments: Mapping[st
     except Exception as exc:  # noqa: BLE001 - the boundary: a fault of ours must not show its insides to a client
         reference = secrets.token_hex(4)
         # The message of an exception may quote mail, so only its place and type are logged.
-        log.error("tool %s failed, reference %s: %s", tool.name, reference, _place(exc))
+        log.error(  # noqa: TRY400 - a traceback is what must not be logged
+            "tool %s failed, reference %s: %s", tool.name, reference, _place(exc)
+        )
         return _result(f"Internal error, reference {reference}. The operator finds it in the log.", is_error=True)
 
 

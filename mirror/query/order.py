@@ -37,7 +37,7 @@ def order_by(order: Sequence[Sorter]) -> str:
     directions = (" DESC, ", " ASC, ")
     return (
         "".join(_EXPRESSIONS[each.key] + directions[not each.descending] for each in order)
-        + "message.content DESC, message.id DESC"
+        + "content.id DESC, message.id DESC"
     )
 
 
@@ -45,12 +45,14 @@ def rest(order: Sequence[Sorter], after: Position | None) -> Fragment:
     """What comes after a position, as a condition."""
     if after is None:
         return TRUE
-    fragment = Fragment("(message.content, message.id) < (?, ?)", after[-2:])
+    fragment = Fragment("(content.id, message.id) < (?, ?)", after[-2:])
     for sorter, value in zip(reversed(order), reversed(after[:-2]), strict=True):
         expression = _EXPRESSIONS[sorter.key]
         beyond = Fragment(expression + (" < ?" if sorter.descending else " > ?"), (value,))
         same = joined("AND", (Fragment(expression + " = ?", (value,)), fragment))
-        fragment = joined("OR", (beyond, same))
+        # The first of these by itself is what an index can begin at.
+        at_or_beyond = Fragment(expression + (" <= ?" if sorter.descending else " >= ?"), (value,))
+        fragment = joined("AND", (at_or_beyond, joined("OR", (beyond, same))))
     return fragment
 
 

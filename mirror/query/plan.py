@@ -11,18 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mirror.fold import LONG_WORD, fold
+from mirror.fold import LONG_WORD, fold, fold_keeping_separators
 from mirror.query.sql import TRUE, Fragment, exact, joined
-from mirror.query.tree import All, Any, Contains, Field, Node, TextContains
+from mirror.query.tree import All, Any, Contains, Field, Node, Not, TextContains
 
-MOST_WORDS = 2_000
+MOST_WORDS = 1_000
 """A pattern that is part of more words than this is not asked of the index."""
 _MOST_SCANNED = 6_000
-_MOST_PHRASES = 24
+_MOST_PHRASES = 150
 _LONGEST_ASKED = 64
-_TRIGRAM = 3
+_NO_WORD = "\ue001"
 
 Part = Literal["whole", "prefix", "suffix", "inside"]
+Row = tuple[str, int]
+"""A word, and how many contents have it in the field that is asked about."""
 
 _FTS_COLUMNS: dict[Field, str] = {
     "subject": "subject",
@@ -32,6 +34,7 @@ _FTS_COLUMNS: dict[Field, str] = {
     "bcc": "copied",
     "body": "body",
 }
+_COUNTS: dict[Field, int] = {"body": 1, "subject": 2, "from": 3, "to": 3, "cc": 3, "bcc": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +47,8 @@ class Proposal:
 
     match: str
     words: int
-    hits: int
+    hits: float
     rest: Fragment
-
-
-def propose(connection: sqlite3.Connection, node: Node | None) -> Proposal | None:
-    """What the index proposes for a filter, or None when it cannot help."""
-    match node:
-        case All(nodes):
-            return _propose_all(connection, nodes)
-        case Any(nodes):
-            return _propose_any(connection, node, nodes)
-        case Contains(field, pattern):
-            return _propose_pattern(connection, node, field, pattern)
-        case _:
-            return None
 
 
 def superset(node: Node) -> Node:
@@ -78,54 +68,117 @@ def superset(node: Node) -> Node:
             return All(())
 
 
-def _propose_all(connection: sqlite3.Connection, nodes: Sequence[Node]) -> Proposal | None:
-    proposals = [(node, propose(connection, node)) for node in nodes]
-    found = [proposal for _, proposal in proposals if proposal is not None]
-    if not found:
-        return None
-    return Proposal(
-        " AND ".join(each.match for each in found)
-        if len(found) == 1
-        else "(" + ") AND (".join(each.match for each in found) + ")",
-        sum(each.words for each in found),
-        min(each.hits for each in found),
-        joined("AND", (exact(each) if proposal is None else proposal.rest for each, proposal in proposals)),
-    )
+class Planner:
+    """Asks the word table of one mirror, of about `total` contents."""
 
+    def __init__(self, connection: sqlite3.Connection, total: int) -> None:
+        self._connection = connection
+        self._total = max(1, total)
 
-def _propose_any(connection: sqlite3.Connection, node: Node, nodes: Sequence[Node]) -> Proposal | None:
-    found: list[Proposal] = []
-    for each in nodes:
-        proposal = propose(connection, each)
-        if proposal is None:
+    def propose(self, node: Node | None) -> Proposal | None:
+        """What the index proposes for a filter, or None when it cannot help."""
+        match node:
+            case All(nodes):
+                return self._all(nodes)
+            case Any(nodes):
+                return self._any(node, nodes)
+            case Contains(field, pattern):
+                return self._pattern(node, field, pattern)
+            case _:
+                return None
+
+    def _all(self, nodes: Sequence[Node]) -> Proposal | None:
+        wanted: list[Proposal] = []
+        unwanted: list[Proposal] = []
+        rests: list[Fragment] = []
+        for node in nodes:
+            proposal = self.propose(node)
+            if proposal is not None:
+                wanted.append(proposal)
+                rests.append(proposal.rest)
+            elif isinstance(node, Not) and (proposal := self.propose(node.node)) is not None and proposal.rest == TRUE:
+                unwanted.append(proposal)
+            else:
+                rests.append(exact(node))
+        if not wanted:
             return None
-        found.append(proposal)
-    if not found:
-        return None
-    return Proposal(
-        "(" + ") OR (".join(each.match for each in found) + ")",
-        sum(each.words for each in found),
-        sum(each.hits for each in found),
-        TRUE if all(each.rest == TRUE for each in found) else exact(node),
-    )
+        hits = float(self._total)
+        for each in wanted:
+            hits *= min(1.0, each.hits / self._total)
+        return Proposal(
+            _joined(") AND (", wanted) + ("" if not unwanted else " NOT " + _joined(") OR (", unwanted)),
+            sum(each.words for each in (*wanted, *unwanted)),
+            hits,
+            joined("AND", rests),
+        )
+
+    def _any(self, node: Node, nodes: Sequence[Node]) -> Proposal | None:
+        found: list[Proposal] = []
+        for each in nodes:
+            proposal = self.propose(each)
+            if proposal is None:
+                return None
+            found.append(proposal)
+        if not found:
+            return None
+        return Proposal(
+            _joined(") OR (", found),
+            sum(each.words for each in found),
+            min(float(self._total), sum(each.hits for each in found)),
+            TRUE if all(each.rest == TRUE for each in found) else exact(node),
+        )
+
+    def _pattern(self, node: Node, field: Field, pattern: str) -> Proposal | None:
+        folded = fold(pattern)
+        pieces = folded.split()
+        if not pieces:
+            return None
+        found = [self._words(field, *each) for each in zip(pieces, _parts(folded, len(pieces)), strict=True)]
+        known = [rows for rows in found if rows is not None]
+        if not known:
+            return None
+        column = _FTS_COLUMNS[field]
+        # One piece without separators around it: a word that has it, has the pattern.
+        is_exact = (
+            fold_keeping_separators(pattern) == pieces[0] and column != "copied" and (LONG_WORD not in _terms(known[0]))
+        )
+        asked = _phrases(pieces, found) or " AND ".join("(" + _one_of(_terms(rows)) + ")" for rows in known)
+        return Proposal(
+            column + " : (" + asked + ")",
+            sum(len(rows) for rows in known),
+            min(sum(count for _, count in rows) for rows in known),
+            TRUE if is_exact else exact(node),
+        )
+
+    def _words(self, field: Field, piece: str, part: Part) -> list[Row] | None:
+        """The words of a field that a piece of a pattern may be part of, or None when they are too many to say."""
+        whole = part == "whole" or LONG_WORD in piece
+        rows = self._whole(field, piece) if whole else self._partly(field, piece, part)
+        if rows is None or len(rows) > MOST_WORDS:
+            return None
+        return rows if whole else [*rows, *self._whole(field, LONG_WORD)]
+
+    def _whole(self, field: Field, word: str) -> list[Row]:
+        return _of_field(field, self._connection.execute(_WHOLE, (word,)).fetchall())
+
+    def _partly(self, field: Field, piece: str, part: Part) -> list[Row] | None:
+        if part == "prefix":
+            rows = self._connection.execute(_PREFIX, (piece, piece, _MOST_SCANNED)).fetchall()
+        elif len(piece) >= 3:
+            asked = '"' + piece[:_LONGEST_ASKED] + '"'
+            rows = self._connection.execute(_INSIDE, (asked, _MOST_SCANNED)).fetchall()
+        else:
+            rows = None
+        if rows is None or len(rows) == _MOST_SCANNED:
+            if _COUNTS[field] != _COUNTS["from"]:
+                return None
+            rows = self._connection.execute(_PEOPLE, (piece,)).fetchall()
+        matches = {"prefix": str.startswith, "suffix": str.endswith, "inside": str.__contains__}[part]
+        return _of_field(field, [row for row in rows if matches(row[0], piece)])
 
 
-def _propose_pattern(connection: sqlite3.Connection, node: Node, field: Field, pattern: str) -> Proposal | None:
-    folded = fold(pattern)
-    pieces = folded.split()
-    if not pieces:
-        return None
-    parts = _parts(folded, len(pieces))
-    words = [_Words.of(connection, piece, part) for piece, part in zip(pieces, parts, strict=True)]
-    known = [each for each in words if each.terms is not None]
-    if not known:
-        return None
-    hits = min(each.hits for each in known)
-    column = _FTS_COLUMNS[field]
-    is_exact = len(pieces) == 1 and LONG_WORD not in words[0].listed and column != "copied"
-    asked = _phrases(pieces, words) or " AND ".join("(" + _one_of(each.listed) + ")" for each in known)
-    count = sum(len(each.listed) for each in known)
-    return Proposal(column + " : (" + asked + ")", count, hits, TRUE if is_exact else exact(node))
+def _of_field(field: Field, rows: list[tuple[str, int, int, int]]) -> list[Row]:
+    return [(row[0], count) for row in rows if isinstance(count := row[_COUNTS[field]], int) and count > 0]
 
 
 def _parts(folded: str, count: int) -> list[Part]:
@@ -144,66 +197,40 @@ def _parts(folded: str, count: int) -> list[Part]:
     return [first, *middle, last]
 
 
-def _phrases(pieces: list[str], words: "list[_Words]") -> str:
+def _phrases(pieces: list[str], words: list[list[Row] | None]) -> str:
     """The phrases that the pattern may be part of, or "" when they are too many to say."""
-    first, last = words[0].terms, words[-1].terms
+    first, last = words[0], words[-1]
     if len(pieces) == 1 or not first or not last or len(first) * len(last) > _MOST_PHRASES:
         return ""
-    if LONG_WORD in (*first, *last, *pieces):
+    begins, ends = _terms(first), _terms(last)
+    if LONG_WORD in (*begins, *ends, *pieces):
         return ""
-    middle = " ".join(pieces[1:-1])
-    return " OR ".join('"' + " ".join((begin, middle, end)) + '"' for begin in first for end in last)
+    middle = pieces[1:-1]
+    return " OR ".join('"' + " ".join((begin, *middle, end)) + '"' for begin in begins for end in ends)
+
+
+def _terms(rows: list[Row]) -> list[str]:
+    """The terms to ask for; one that no content has when there are none."""
+    return [term for term, _ in rows] or [_NO_WORD]
 
 
 def _one_of(terms: Sequence[str]) -> str:
     return " OR ".join('"' + term + '"' for term in terms)
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """The words that a piece of a pattern may be part of; terms is None when they are too many to say."""
-
-    part: Part
-    terms: list[str] | None
-    hits: int
-
-    @property
-    def listed(self) -> list[str]:
-        """The terms to ask for; one that no content has when there are none."""
-        return self.terms or [_NO_WORD]
-
-    @classmethod
-    def of(cls, connection: sqlite3.Connection, piece: str, part: Part) -> "_Words":
-        rows = _rows(connection, piece, part)
-        if rows is None or len(rows) > MOST_WORDS:
-            return cls(part, None, 0)
-        if part != "whole" and piece != LONG_WORD:
-            rows = [*rows, *connection.execute(_WHOLE, (LONG_WORD,))]
-        return cls(part, [term for term, _ in rows], sum(documents for _, documents in rows))
+def _joined(operator: str, proposals: list[Proposal]) -> str:
+    return "((" + operator.join(each.match for each in proposals) + "))"
 
 
-_NO_WORD = "\ue001"
-
-
-def _rows(connection: sqlite3.Connection, piece: str, part: Part) -> list[tuple[str, int]] | None:
-    if part == "whole" or LONG_WORD in piece:
-        return connection.execute(_WHOLE, (piece,)).fetchall()
-    if part == "prefix":
-        return connection.execute(_PREFIX, (piece, piece, MOST_WORDS + 1)).fetchall()
-    if len(piece) < _TRIGRAM:
-        return None
-    scanned = connection.execute(_INSIDE, ('"' + piece[:_LONGEST_ASKED] + '"', _MOST_SCANNED)).fetchall()
-    if len(scanned) == _MOST_SCANNED:
-        return None
-    if part == "suffix":
-        return [row for row in scanned if row[0].endswith(piece)]
-    return [row for row in scanned if piece in row[0]]
-
-
-_WHOLE = "SELECT term, documents FROM word WHERE term = ?"
-_PREFIX = "SELECT term, documents FROM word WHERE term >= ? AND term < ? || char(1114111) LIMIT ?"
+_WHOLE = "SELECT term, documents, subjects, people FROM word WHERE term = ?"
+_PREFIX = """
+    SELECT term, documents, subjects, people FROM word WHERE term >= ? AND term < ? || char(1114111) LIMIT ?
+    """
 _INSIDE = """
-    SELECT word.term, word.documents
+    SELECT word.term, word.documents, word.subjects, word.people
     FROM (SELECT rowid FROM word_trigram WHERE word_trigram MATCH ? LIMIT ?) AS found
     CROSS JOIN word ON word.id = found.rowid
+    """
+_PEOPLE = """
+    SELECT term, 0, 0, people FROM word INDEXED BY word_people WHERE people > 0 AND instr(term, ?) > 0
     """

@@ -2,7 +2,8 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 _INSTRUCTIONS = 2_000
@@ -28,12 +29,15 @@ class Progress:
         self._end = 0.0
         self._reached = 0
         self._reached_pending = _DONE
+        self._produced: dict[int, deque[Pair]] = {}
+        connection.create_function("produced", 3, self._produce)
         connection.create_function("reached", 1, self._reach)
         connection.create_function("reached_pending", 1, self._reach_pending)
 
     def start(self, seconds: float) -> None:
         """From now on, statements are interrupted when that many seconds have passed."""
         self._end = time.monotonic() + seconds
+        self._produced.clear()
         self._connection.set_progress_handler(self.is_over, _INSTRUCTIONS)
 
     def stop(self) -> None:
@@ -52,6 +56,21 @@ class Progress:
     def is_over(self) -> bool:
         """Whether the time is up."""
         return time.monotonic() > self._end
+
+    def rows(self, statement: str, values: Sequence[str | int]) -> Iterator[Pair]:
+        """The rows of a statement that gives pairs in index order, all that it produced before it was interrupted.
+
+        Python's sqlite3 steps to the next row before it hands out the current one, and loses that when the step fails.
+        """
+        slot = len(self._produced)
+        ahead = self._produced[slot] = deque()
+        try:
+            for content, message, _ in self._connection.execute(statement, (slot, *values)):
+                ahead.popleft()
+                yield content, message
+        except sqlite3.OperationalError:
+            yield from ahead
+            raise
 
     def begin(self, high: int) -> None:
         """Everything above `high` was tested, nothing else."""
@@ -75,6 +94,9 @@ class Progress:
     def _until_pending_done(self, rows: Iterator[Pair]) -> Iterator[Pair]:
         yield from rows
         self._reached_pending = _DONE
+
+    def _produce(self, slot: int, content: int, message: int) -> None:
+        self._produced[slot].append((content, message))
 
     def _reach(self, content: int) -> bool:
         self._reached = content

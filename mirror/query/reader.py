@@ -21,7 +21,7 @@ from mirror.query import order, rows, sql
 from mirror.query.order import Position
 from mirror.query.plan import superset
 from mirror.query.progress import OutOfTime, Progress
-from mirror.query.search import Scope, content_moment, newest_first, sorted_positions
+from mirror.query.search import Scope, Search, content_moment
 from mirror.query.tree import Node, OneOf, Positions, Query, conditions, evaluate, replace_nodes
 
 View = Callable[[MirroredMessage], MirroredMessage | None]
@@ -75,6 +75,7 @@ class Reader:
             sql.register(self._connection)
             self._progress = Progress(self._connection)
             self._scopes: dict[int, tuple[float, Scope]] = {}
+            self._folders: tuple[int, list[FolderState]] = (-1, [])
             row = self._connection.execute(_EPOCH).fetchone()
         except sqlite3.OperationalError as exc:
             self._connection.close()
@@ -102,7 +103,19 @@ class Reader:
     def folders(self) -> list[FolderState]:
         """Every folder of the mirror that upstream still has, by name."""
         with self._reading():
-            return [rows.folder(row) for row in self._connection.execute(_FOLDERS)]
+            # Their counts walk the index: once for each version of the file is enough.
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+            if self._folders[0] != version:
+                self._folders = (version, [rows.folder(row) for row in self._connection.execute(_FOLDERS)])
+            return list(self._folders[1])
+
+    def blob(self, content: int, part: str) -> bytes | None:
+        """SHA-256 of an attachment that is kept offline (`mirror.blobs.blob_path`), None when it is not."""
+        with self._reading():
+            row = self._connection.execute(
+                "SELECT digest FROM attachment_blob WHERE content = ? AND part = ?", (content, part)
+            ).fetchone()
+        return None if row is None else bytes(row[0])
 
     def last_pass(self) -> LastPass:
         """When the mirror was last brought to agree with upstream, and what stood in the way."""
@@ -149,46 +162,46 @@ class Reader:
 
     def _newest(self, scope: Scope, query: Query, after: Position | None, limit: int) -> Page:
         found: list[Position] = []
-        cut: OutOfTime | None = None
+        cut: Position | None = None
         try:
-            for pair in newest_first(self._connection, scope, query.filter, after, limit, self._progress):
+            for pair in self._search(scope, query.filter).newest_first(after, limit):
                 found.append(pair)
                 if len(found) > limit:
                     break
         except OutOfTime as exc:
-            cut = exc
+            cut = exc.position
         return self._newest_page(self._load_positions(scope, found), after, limit, cut)
 
     def _restricted(self, scope: Scope, query: Query, after: Position | None, limit: int, view: View) -> Page:
         found: list[MirroredMessage] = []
-        cut: OutOfTime | None = None
+        cut: Position | None = None
         try:
             for message in self._viewed(scope, query.filter, after, limit, view):
                 found.append(message)
                 if len(found) > limit:
                     break
         except OutOfTime as exc:
-            cut = exc
+            cut = exc.position
         return self._newest_page(found, after, limit, cut)
 
     @staticmethod
-    def _newest_page(found: list[MirroredMessage], after: Position | None, limit: int, cut: OutOfTime | None) -> Page:
+    def _newest_page(found: list[MirroredMessage], after: Position | None, limit: int, cut: Position | None) -> Page:
         if len(found) > limit:
             last = found[limit - 1]
             return Page(found[:limit], (last.content, last.id))
         if cut is None:
             return Page(found, None)
-        if cut.position >= (after or _BEFORE_ALL):
+        if cut >= (after or _BEFORE_ALL):
             raise QueryTooSlow
-        return Page(found, cut.position, content_moment(cut.position[0]))
+        return Page(found, cut, content_moment(int(cut[0])))
 
     def _sorted(self, scope: Scope, query: Query, after: Position | None, limit: int) -> Page:
         try:
-            found = sorted_positions(self._connection, scope, query.filter, query.order, after, limit + 1)
-        except sqlite3.OperationalError as exc:
+            found = self._search(scope, query.filter).sorted_positions(query.order, after, limit + 1)
+        except sqlite3.OperationalError:
             if not self._progress.is_over():
                 raise
-            raise QueryTooSlow from exc
+            raise QueryTooSlow from None
         messages = self._load_positions(scope, found[:limit])
         return Page(messages, found[limit - 1] if len(found) > limit else None)
 
@@ -199,8 +212,8 @@ class Reader:
                 position = order.keys(query.order, message)
                 if after is None or order.is_after(query.order, position, after):
                     shown[position] = message
-        except OutOfTime as exc:
-            raise QueryTooSlow from exc
+        except OutOfTime:
+            raise QueryTooSlow from None
         found = order.arranged(query.order, list(shown))
         return Page([shown[each] for each in found[:limit]], found[limit - 1] if len(found) > limit else None)
 
@@ -208,17 +221,15 @@ class Reader:
         self, scope: Scope, node: Node | None, after: Position | None, limit: int, view: View
     ) -> Iterator[MirroredMessage]:
         """What a profile sees of the messages that match for it, newest first."""
-        proposed = newest_first(
-            self._connection, scope, None if node is None else superset(node), after, limit, self._progress
-        )
-        cut: OutOfTime | None = None
+        proposed = self._search(scope, None if node is None else superset(node)).newest_first(after, limit)
+        cut: tuple[int, int] | None = None
         while cut is None:
             batch: list[Position] = []
             try:
                 for pair in islice(proposed, _BATCH):
                     batch.append(pair)
             except OutOfTime as exc:
-                cut = exc
+                cut = exc.position
             for message in self._load_positions(scope, batch, with_all=True):
                 shown = view(message)
                 if shown is not None and (node is None or evaluate(node, shown)):
@@ -226,8 +237,8 @@ class Reader:
             if cut is None and len(batch) < _BATCH:
                 return
             if cut is None and self._progress.is_over():
-                cut = OutOfTime((int(batch[-1][0]), int(batch[-1][1])))
-        raise cut
+                cut = (int(batch[-1][0]), int(batch[-1][1]))
+        raise OutOfTime(cut)
 
     def _placed(self, folder_id: int, view: View | None) -> Callable[[Node], Node]:
         """Replaces positions by the messages that are there."""
@@ -256,6 +267,9 @@ class Reader:
             known = (now, Scope(folder_id, messages, max(total or 0, messages)))
             self._scopes[folder_id] = known
         return known[1]
+
+    def _search(self, scope: Scope, node: Node | None) -> Search:
+        return Search(self._connection, scope, node, self._progress)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -313,7 +327,7 @@ _FOLDERS = """
         folder.uidvalidity, folder.as_of, folder.enumerated, folder.error,
         (SELECT count(*) FROM message WHERE message.folder = folder.id),
         (SELECT count(*) FROM message WHERE message.folder = folder.id AND message.state < 2),
-        (SELECT count(*) FROM attempt JOIN message ON message.content = attempt.content
+        (SELECT count(*) FROM attempt CROSS JOIN message ON message.content = attempt.content
             WHERE attempt.crashes >= 2 AND message.folder = folder.id)
     FROM folder
     WHERE NOT folder.missing

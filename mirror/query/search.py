@@ -6,19 +6,19 @@ the index where it stands. Contents without text are not in the index and are wa
 Each way tests exactly what evaluate() says, so the choice is never visible in an answer.
 """
 
-import heapq
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 
 from mirror.query import order
 from mirror.query.order import Position
-from mirror.query.plan import Proposal, propose
+from mirror.query.plan import Planner, Proposal
 from mirror.query.progress import OutOfTime, Progress
 from mirror.query.sql import FALSE, TRUE, Fragment, exact
-from mirror.query.tree import All, Node, OneOf, Received, ReceivedAt, Sorter
+from mirror.query.tree import All, Flagged, Node, Not, OneOf, Received, ReceivedAt, Sent, Sorter, SortKey
 from mirror.schema import SPILL_BITS
 
 Pair = tuple[int, int]
@@ -47,204 +47,248 @@ class Scope:
     total: int
 
 
-def newest_first(
-    connection: sqlite3.Connection,
-    scope: Scope,
-    node: Node | None,
-    after: Position | None,
-    limit: int,
-    progress: Progress,
-) -> Iterator[Pair]:
-    """Messages that match, in default order, after a position. limit: about how many will be taken.
-
-    Raises OutOfTime when the time is up, after the messages found until then.
-    """
-    span = _span(connection, node, _HIGHEST if after is None else int(after[-2]))
-    progress.begin(span.high)
-    bound = (_HIGHEST, 0) if after is None else (int(after[-2]), int(after[-1]))
-    group: list[Pair] = []
-    try:
-        for pair in _streams(connection, scope, node, span, limit, progress):
-            if group and group[0][0] != pair[0]:
-                yield from sorted((each for each in group if each < bound), reverse=True)
-                group = []
-            group.append(pair)
-    except sqlite3.OperationalError as exc:
-        if not progress.is_over():
-            raise
-        if group and group[0][0] > progress.tested_above:
-            yield from sorted((each for each in group if each < bound), reverse=True)
-        raise OutOfTime((progress.tested_above + 1, 0)) from exc
-    yield from sorted((each for each in group if each < bound), reverse=True)
-
-
-def sorted_positions(
-    connection: sqlite3.Connection,
-    scope: Scope,
-    node: Node | None,
-    sorters: tuple[Sorter, ...],
-    after: Position | None,
-    limit: int,
-) -> list[Position]:
-    """The first `limit` matches after a position, as positions in the order of the sorters."""
-    if node is not None and exact(node) == FALSE:
-        return []
-    span = _span(connection, node, _HIGHEST)
-    proposal = propose(connection, node)
-    start = order.rest(sorters, after)
-    ways = [_by_walk(scope, span, node)]
-    if (ids := _ids(node)) is not None:
-        ways = [_by_ids(scope, span, node, ids)]
-    elif proposal is not None and _index_cost(scope, proposal, _HIGHEST) < scope.messages * _TEST:
-        ways = [_by_index(scope, span, proposal), _by_pending(scope, span, node)]
-    found: list[Position] = []
-    for way in ways:
-        found.extend(
-            connection.execute(
-                " ".join(
-                    (
-                        "SELECT",
-                        order.columns(sorters),
-                        "message.content, message.id",
-                        way.sql,
-                        "AND",
-                        start.sql,
-                        "ORDER BY",
-                        order.order_by(sorters),
-                        "LIMIT ?",
-                    )
-                ),
-                (*way.values, *start.values, limit),
-            )
-        )
-    return order.arranged(sorters, found)[:limit]
-
-
 def content_moment(content: int) -> datetime:
     """The minute of INTERNALDATE that a content id stands for."""
     return datetime.fromtimestamp((content >> SPILL_BITS) * 60 + _ID_EPOCH, UTC)
 
 
-def _streams(
-    connection: sqlite3.Connection, scope: Scope, node: Node | None, span: Span, limit: int, progress: Progress
-) -> Iterator[Pair]:
-    if node is not None and exact(node) == FALSE:
-        return
-    ids = _ids(node)
-    if ids is not None:
-        yield from _run(connection, _by_ids(scope, span, node, ids))
-        return
-    proposal = propose(connection, node)
-    if proposal is not None:
-        walked = _walk_first(scope, proposal, limit)
-        if walked:
-            low = _boundary(connection, scope, span, walked)
-            yield from _run(connection, _by_walk(scope, Span(low, span.high), node))
-            span = Span(span.low, low - 1)
-            progress.begin(span.high)
-        if span.low <= span.high:
-            yield from heapq.merge(
-                *progress.both(
-                    _run(connection, _by_index(scope, span, proposal), "fts.rowid"),
-                    _run(connection, _by_pending(scope, span, node), "content.id"),
-                ),
-                reverse=True,
+class Search:
+    """One filter over one folder."""
+
+    def __init__(self, connection: sqlite3.Connection, scope: Scope, node: Node | None, progress: Progress) -> None:
+        self._connection = connection
+        self._scope = scope
+        self._node = node
+        self._progress = progress
+        self._exact = TRUE if node is None else exact(node)
+        self._together = node.nodes if isinstance(node, All) else () if node is None else (node,)
+
+    def newest_first(self, after: Position | None, limit: int) -> Iterator[Pair]:
+        """Messages that match, in default order, after a position. limit: about how many will be taken.
+
+        Raises OutOfTime when the time is up, after the messages found until then.
+        """
+        bound = (_HIGHEST, 0) if after is None else (int(after[-2]), int(after[-1]))
+        self._progress.begin(bound[0])
+        group: list[Pair] = []
+        try:
+            for pair in self._by_content(bound[0], limit):
+                if group and group[0][0] != pair[0]:
+                    yield from sorted((each for each in group if each < bound), reverse=True)
+                    group = []
+                group.append(pair)
+        except sqlite3.OperationalError:
+            if not self._progress.is_over():
+                raise
+            if group and group[0][0] > self._progress.tested_above:
+                yield from sorted((each for each in group if each < bound), reverse=True)
+            raise OutOfTime((self._progress.tested_above + 1, 0)) from None
+        yield from sorted((each for each in group if each < bound), reverse=True)
+
+    def sorted_positions(self, sorters: tuple[Sorter, ...], after: Position | None, limit: int) -> list[Position]:
+        """The first `limit` matches after a position, as positions in the order of the sorters."""
+        start = order.rest(sorters, after)
+        found: list[Position] = []
+        for way in self._sorted_ways(sorters[0], limit):
+            statement = (
+                *("SELECT", order.columns(sorters), "message.content, message.id", way.sql, "AND", start.sql),
+                *("ORDER BY", order.order_by(sorters), "LIMIT ?"),
             )
-        return
-    yield from _run(connection, _by_walk(scope, span, node))
+            found.extend(self._connection.execute(" ".join(statement), (*way.values, *start.values, limit)))
+        return order.arranged(sorters, found)[:limit]
+
+    def _sorted_ways(self, first: Sorter, limit: int) -> list[Fragment]:
+        if self._exact == FALSE:
+            return []
+        if (ids := self._ids()) is not None:
+            return [self._ids_way(_ALL_IDS, ids)]
+        span, outside = self._span(_HIGHEST)
+        proposal = Planner(self._connection, self._scope.total).propose(self._node)
+        by_index = _HIGHEST if proposal is None else self._index_cost(proposal, _HIGHEST)
+        by_walk = self._scope.messages * (_PROBE if self._node is None else _TEST)
+        if proposal is not None and by_index <= min(by_walk, self._key_cost(proposal.hits, limit)):
+            ways = [_index_way(self._scope, span, proposal), self._way(_PENDING, span)]
+        elif self._key_cost(self._scope.total if proposal is None else proposal.hits, limit) < by_walk and not outside:
+            return [self._way(_BY_KEY[first.key], span)]
+        else:
+            ways = [self._way(_WALK, span)]
+        return [*ways, self._ids_way(_CONTENTS, outside)] if outside else ways
+
+    def _key_cost(self, hits: float, limit: int) -> float:
+        """Seconds to walk an index of the first sort key until so many are found."""
+        total = max(1, self._scope.total)
+        share = max(1, self._scope.messages) / total
+        return limit * total / max(1.0, hits) / share * (_PROBE + _TEST)
+
+    def _by_content(self, high: int, limit: int) -> Iterator[Pair]:
+        if self._exact == FALSE:
+            return
+        if (ids := self._ids()) is not None:
+            yield from reversed(self._all(self._ids_way(_ALL_IDS, ids)))
+            return
+        span, outside = self._span(high)
+        exceptions = self._all(self._ids_way(_CONTENTS, outside)) if outside else []
+        try:
+            for pair in self._in_span(span, limit):
+                while exceptions and exceptions[-1][0] > pair[0]:
+                    yield exceptions.pop()
+                yield pair
+        except sqlite3.OperationalError:
+            while exceptions and exceptions[-1][0] > self._progress.tested_above:
+                yield exceptions.pop()
+            raise
+        while exceptions:
+            yield exceptions.pop()
+
+    def _in_span(self, span: Span, limit: int) -> Iterator[Pair]:
+        self._progress.begin(span.high)
+        walk, messages = self._walk(limit)
+        proposal = Planner(self._connection, self._scope.total).propose(self._node)
+        if proposal is None:
+            yield from self._run(self._way(walk, span))
+            return
+        count = self._walk_first(proposal, messages, limit)
+        if count:
+            low = self._boundary(span, count)
+            yield from self._run(self._way(walk, Span(low, span.high)))
+            span = Span(span.low, low - 1)
+            self._progress.begin(span.high)
+        if span.low <= span.high:
+            by_index = self._run(_index_way(self._scope, span, proposal), "fts.rowid")
+            pending = self._run(self._way(_PENDING, span), "content.id")
+            yield from self._merged(self._progress.both(by_index, pending))
+
+    def _merged(self, streams: Sequence[Iterator[Pair]]) -> Iterator[Pair]:
+        """The rows of streams, highest content first; when one is interrupted, what the others had ready is not lost."""
+        ready: dict[int, Pair] = {}
+        try:
+            for index, stream in enumerate(streams):
+                ready.update((index, pair) for pair in islice(stream, 1))
+            while ready:
+                first = max(ready, key=lambda index: ready[index][0])
+                yield ready.pop(first)
+                ready.update((first, pair) for pair in islice(streams[first], 1))
+        except sqlite3.OperationalError:
+            yield from sorted((pair for pair in ready.values() if pair[0] > self._progress.tested_above), reverse=True)
+            raise
+
+    def _walk(self, limit: int) -> tuple[str, int]:
+        """The narrowest walk of the folder, and about how many messages it meets."""
+        for each in self._together:
+            if each in _FLAG_WALKS:
+                (count,) = self._connection.execute(_FLAG_COUNTS[each], (self._scope.folder, 100 * limit)).fetchone()
+                return _FLAG_WALKS[each], count if count < 100 * limit else self._scope.messages
+        return _WALK, self._scope.messages
+
+    def _walk_first(self, proposal: Proposal, messages: int, limit: int) -> int:
+        """How many messages to walk before the index is asked: 0 where the index is cheaper from the start."""
+        expected = min(messages, int(limit * self._scope.total / max(1.0, proposal.hits)) + 1)
+        if expected * _TEST > self._index_cost(proposal, limit):
+            return 0
+        return 4 * expected + 100
+
+    def _index_cost(self, proposal: Proposal, limit: int) -> float:
+        examined = min(proposal.hits, limit * self._scope.total / max(1, self._scope.messages) + 1)
+        return proposal.words * _SEEK + examined * (_PROBE if proposal.rest == TRUE else _TEST)
+
+    def _boundary(self, span: Span, count: int) -> int:
+        """The content id that the count-th message of a span has, newest first, or the span's low end."""
+        row = self._connection.execute(_NTH, (self._scope.folder, span.low, span.high, count)).fetchone()
+        return span.low if row is None else int(row[0])
+
+    def _span(self, high: int) -> tuple[Span, list[int]]:
+        """Content ids that may match by the dates that the filter asks for, and what matches outside of them.
+
+        An id is at least its minute's first one. It may be higher, when minutes before it were full: by as much as
+        content_spill says at most. The day of a Date header is near the received one, or content_skewed has it.
+        """
+        moments = [moments for each in self._together if (moments := _moments(each)) is not None]
+        full = self._ids_between(moments, high)
+        days = [days for each in self._together if (days := _sent_days(each)) is not None]
+        if not days:
+            return full, []
+        first, last = max(day for day, _ in days), min(day for _, day in days)
+        skewed = self._connection.execute(_SKEWED, (first, last, full.low, full.high, _MOST_SKEWED)).fetchall()
+        if len(skewed) == _MOST_SKEWED:
+            return full, []
+        near = (first * _DAY - 4 * _DAY, last * _DAY + 5 * _DAY)
+        span = self._ids_between([*moments, near], high)
+        return span, [content for (content,) in skewed if not span.low <= content <= span.high]
+
+    def _ids_between(self, moments: list[tuple[int, int]], high: int) -> Span:
+        if not moments:
+            return Span(_LOWEST, high)
+        spilled = self._connection.execute(_MOST_SPILLED).fetchone()[0] or 0
+        earliest, latest = max(moment for moment, _ in moments), min(moment for _, moment in moments)
+        return Span(
+            max(_LOWEST, (earliest - _ID_EPOCH) // 60 << SPILL_BITS),
+            min(high, ((latest - _ID_EPOCH) // 60 + spilled + 2) << SPILL_BITS),
+        )
+
+    def _ids(self) -> list[int] | None:
+        for each in self._together:
+            if isinstance(each, OneOf):
+                return sorted(each.ids)
+        return None
+
+    def _run(self, way: Fragment, by: str = "message.content") -> Iterator[Pair]:
+        statement = (_PAIRS, way.sql, "ORDER BY", by, "DESC")
+        return self._progress.rows(" ".join(statement), way.values)
+
+    def _all(self, way: Fragment) -> list[Pair]:
+        """Every row of a way, in ascending order."""
+        return sorted(self._connection.execute(" ".join(("SELECT message.content, message.id", way.sql)), way.values))
+
+    def _way(self, tables: str, span: Span) -> Fragment:
+        return Fragment(
+            " AND ".join((tables, self._exact.sql)), (self._scope.folder, span.low, span.high, *self._exact.values)
+        )
+
+    def _ids_way(self, tables: str, ids: list[int]) -> Fragment:
+        return Fragment(
+            " AND ".join((tables, self._exact.sql)), (json.dumps(ids), self._scope.folder, *self._exact.values)
+        )
 
 
-def _walk_first(scope: Scope, proposal: Proposal, limit: int) -> int:
-    """How many messages to walk before the index is asked: 0 where the index is cheaper from the start."""
-    expected = min(scope.messages, limit * scope.total // max(1, proposal.hits) + 1)
-    if expected * _TEST > _index_cost(scope, proposal, limit):
-        return 0
-    return 4 * expected + 100
-
-
-def _index_cost(scope: Scope, proposal: Proposal, limit: int) -> float:
-    examined = min(proposal.hits, limit * scope.total // max(1, scope.messages) + 1)
-    return proposal.words * _SEEK + examined * (_PROBE if proposal.rest == TRUE else _TEST)
-
-
-_SEEK, _PROBE, _TEST = 50e-6, 2e-6, 8e-6
-"""Seconds to look a word up in the index, to see whether a folder has a content, and to test a content's text."""
-
-
-def _boundary(connection: sqlite3.Connection, scope: Scope, span: Span, count: int) -> int:
-    """The content id that the count-th message of a span has, newest first, or the span's low end."""
-    row = connection.execute(_NTH, (scope.folder, span.low, span.high, count)).fetchone()
-    return span.low if row is None else int(row[0])
-
-
-def _span(connection: sqlite3.Connection, node: Node | None, high: int) -> Span:
-    """Content ids that may match, by the moments of INTERNALDATE that the filter asks for.
-
-    An id is at least its minute's first one. It may be higher, when minutes before it were full: by as much as
-    content_spill says at most.
-    """
-    low = _LOWEST
-    for each in node.nodes if isinstance(node, All) else () if node is None else (node,):
-        earliest, latest = _moments(each)
-        if earliest is not None:
-            low = max(low, (earliest - _ID_EPOCH) // 60 << SPILL_BITS)
-        if latest is not None:
-            spilled = connection.execute(_MOST_SPILLED).fetchone()[0] or 0
-            high = min(high, ((latest - _ID_EPOCH) // 60 + spilled + 2) << SPILL_BITS)
-    return Span(low, high)
-
-
-def _moments(node: Node) -> tuple[int | None, int | None]:
-    """The earliest and latest INTERNALDATE, in seconds, that a condition admits; days are wide enough for any zone."""
-    match node:
-        case Received(relation, day):
-            moment, slack = (day.toordinal() - _FIRST_DAY) * 86_400, 86_400
-        case ReceivedAt(relation, moment):
-            slack = 0
-        case _:
-            return None, None
-    earliest = None if relation == "<" else moment - slack
-    latest = moment + slack + slack if relation in ("<", "=") else None
-    return earliest, latest
-
-
-def _ids(node: Node | None) -> list[int] | None:
-    for each in node.nodes if isinstance(node, All) else (node,):
-        if isinstance(each, OneOf):
-            return sorted(each.ids)
-    return None
-
-
-def _run(connection: sqlite3.Connection, way: Fragment, by: str = "message.content") -> Iterator[Pair]:
-    return connection.execute(
-        " ".join(("SELECT message.content, message.id", way.sql, "ORDER BY", by, "DESC")), way.values
-    )
-
-
-def _by_walk(scope: Scope, span: Span, node: Node | None) -> Fragment:
-    condition = TRUE if node is None else exact(node)
-    return Fragment(" AND ".join((_WALK, condition.sql)), (scope.folder, span.low, span.high, *condition.values))
-
-
-def _by_index(scope: Scope, span: Span, proposal: Proposal) -> Fragment:
+def _index_way(scope: Scope, span: Span, proposal: Proposal) -> Fragment:
     return Fragment(
         " AND ".join((_INDEX, proposal.rest.sql)),
         (scope.folder, proposal.match, span.low, span.high, *proposal.rest.values),
     )
 
 
-def _by_pending(scope: Scope, span: Span, node: Node | None) -> Fragment:
-    condition = TRUE if node is None else exact(node)
-    return Fragment(" AND ".join((_PENDING, condition.sql)), (scope.folder, span.low, span.high, *condition.values))
-
-
-def _by_ids(scope: Scope, span: Span, node: Node | None, ids: list[int]) -> Fragment:
-    condition = TRUE if node is None else exact(node)
-    return Fragment(
-        " AND ".join((_IDS, condition.sql)), (json.dumps(ids), scope.folder, span.low, span.high, *condition.values)
+def _moments(node: Node) -> tuple[int, int] | None:
+    """The earliest and latest INTERNALDATE, in seconds, that a condition admits; days are wide enough for any zone."""
+    match node:
+        case Received(relation, day):
+            moment, slack = (day.toordinal() - _FIRST_DAY) * _DAY, _DAY
+        case ReceivedAt(relation, moment):
+            slack = 0
+        case _:
+            return None
+    return (
+        _LONG_AGO if relation == "<" else moment - slack,
+        moment + 2 * slack if relation in ("<", "=") else _FAR_AHEAD,
     )
 
 
+def _sent_days(node: Node) -> tuple[int, int] | None:
+    """The first and last day, counted from 1970, that a condition admits in a Date header."""
+    if not isinstance(node, Sent):
+        return None
+    day = node.day.toordinal() - _FIRST_DAY
+    first = {"<": _LONG_AGO // _DAY, "=": day, ">": day + 1, ">=": day}[node.relation]
+    last = {"<": day - 1, "=": day, ">": _FAR_AHEAD // _DAY, ">=": _FAR_AHEAD // _DAY}[node.relation]
+    return first, last
+
+
+_SEEK, _PROBE, _TEST = 30e-6, 2e-6, 8e-6
+"""Seconds to look a word up in the index, to see whether a folder has a content, and to test a content's text."""
+_MOST_SKEWED = 2_000
+_DAY = 86_400
+_LONG_AGO, _FAR_AHEAD = -(2**40), 2**40
+
+_PAIRS = "SELECT message.content, message.id, produced(?, message.content, message.id)"
 # The plus signs keep SQLite from looking messages up by the range of ids instead of by the id.
 _WALK = """
     FROM message INDEXED BY message_walk
@@ -265,12 +309,65 @@ _PENDING = """
     LEFT JOIN body ON body.content = content.id
     WHERE content.state < 2 AND content.state >= 1 AND content.id BETWEEN ? AND ? AND reached_pending(content.id)
     """
-_IDS = """
+_ALL_IDS = """
     FROM json_each(?) AS asked
     CROSS JOIN message ON message.id = asked.value
     CROSS JOIN content ON content.id = message.content
     LEFT JOIN body ON body.content = message.content
-    WHERE message.folder = ? AND message.content BETWEEN ? AND ? AND content.state >= 1
+    WHERE message.folder = ? AND content.state >= 1
+    """
+_CONTENTS = """
+    FROM json_each(?) AS asked
+    CROSS JOIN content ON content.id = asked.value
+    CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = +content.id
+    LEFT JOIN body ON body.content = content.id
+    WHERE content.state >= 1
+    """
+_BY_SUBJECT = """
+    FROM content INDEXED BY content_by_subject
+    CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = +content.id
+    LEFT JOIN body ON body.content = content.id
+    WHERE content.id BETWEEN ? AND ? AND content.state >= 1
+    """
+_BY_KEY: dict[SortKey, str] = {
+    key: _BY_SUBJECT.replace("content_by_subject", f"content_by_{key}") for key in ("subject", "from", "to", "date")
+}
+_WALK_FLAGGED = """
+    FROM message INDEXED BY message_flagged
+    CROSS JOIN content ON content.id = message.content
+    LEFT JOIN body ON body.content = message.content
+    WHERE message.folder = ? AND message.content BETWEEN ? AND ? AND reached(message.content) AND content.state >= 1
+        AND instr(message.flags, '"\\\\Flagged"') > 0
+    """
+_COUNT_FLAGGED = """
+    SELECT count(*) FROM (
+        SELECT 1 FROM message INDEXED BY message_flagged
+        WHERE folder = ? AND instr(flags, '"\\\\Flagged"') > 0 LIMIT ?
+    )
+    """
+
+
+def _for_flag(statement: str, flag: str) -> str:
+    return statement.replace("message_flagged", f"message_{flag.lower()}").replace("Flagged", flag)
+
+
+def _for_unseen(statement: str) -> str:
+    return statement.replace("message_flagged", "message_unseen").replace("Flagged\"') > 0", "Seen\"') = 0")
+
+
+_FLAGS = ("Flagged", "Answered", "Deleted", "Draft")
+_FLAG_WALKS: dict[Node, str] = {
+    Not(Flagged("\\Seen")): _for_unseen(_WALK_FLAGGED),
+    **{Flagged("\\" + flag): _for_flag(_WALK_FLAGGED, flag) for flag in _FLAGS},
+}
+_FLAG_COUNTS: dict[Node, str] = {
+    Not(Flagged("\\Seen")): _for_unseen(_COUNT_FLAGGED),
+    **{Flagged("\\" + flag): _for_flag(_COUNT_FLAGGED, flag) for flag in _FLAGS},
+}
+_SKEWED = """
+    SELECT id FROM content INDEXED BY content_skewed
+    WHERE abs(sent_day - (internaldate + 60 * internaldate_zone) / 86400) > 2
+        AND sent_day BETWEEN ? AND ? AND id BETWEEN ? AND ? LIMIT ?
     """
 _NTH = """
     SELECT content FROM message INDEXED BY message_walk WHERE folder = ? AND content BETWEEN ? AND ?

@@ -190,6 +190,11 @@ def _pairs(headers: str | None) -> tuple[tuple[str, str], ...]:
 
 
 def _lines_hold(headers: str | None, folded_pattern: str) -> bool:
+    # Where JSON escapes nothing and the pattern cannot reach from a name into its value, no line has what the whole
+    # does not have.
+    is_plain = headers is not None and "\\" not in headers and ":" not in folded_pattern and '"' not in folded_pattern
+    if headers is not None and is_plain and folded_pattern not in fold_keeping_separators(headers):
+        return False
     return lines_hold(_pairs(headers), folded_pattern)
 
 

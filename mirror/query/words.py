@@ -1,8 +1,12 @@
 """The index that searches ask: the full text of contents, and the distinct words in it.
 
-fts holds fold() of each content with text. word holds each distinct word of them with the number of contents it is in,
-and word_trigram finds words by three letters and more inside them: that is how a substring becomes a few words to ask
-the full text for. Both change in the transaction that changes fts, so the word table never lags behind.
+fts holds fold() of each content with text. word holds each distinct word of them, and word_trigram finds words by three
+letters and more inside them: that is how a substring becomes a few words to ask the full text for. Both change in the
+transaction that changes fts, so the word table never lags behind it: a word is there as long as a content has it.
+
+word.subjects and word.people count the contents with the word in the subject and among the people, exactly.
+word.documents is an estimate of all, for plans only: a word starts with 1, and one batch in SAMPLE adds its contents
+SAMPLE times. Counting every batch would write a page of the table for nearly every word of every mail.
 
 Contents without text (state < 2) are in neither; a Reader tests their envelopes directly.
 """
@@ -10,11 +14,15 @@ Contents without text (state < 2) are in neither; a Reader tests their envelopes
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from mirror.fold import fold, people
 
 Columns = tuple[int, str, str, str, str, str]
+
+SAMPLE = 8
+_SURELY_USED = 1_000
+"""A word in about so many contents is not looked for when one of them goes."""
 
 
 def index(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
@@ -23,15 +31,23 @@ def index(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
     None of them may be indexed already: unindex() it before its text or envelope changes.
     """
     columns = _folded(connection, sorted(content_ids))
+    if not columns:
+        return
     connection.executemany(
         "INSERT INTO fts (rowid, subject, sender, recipient, copied, body) VALUES (?, ?, ?, ?, ?, ?)", columns
     )
     last = connection.execute("SELECT coalesce(max(id), 0) FROM word").fetchone()
     connection.executemany(
-        "INSERT INTO word (term, documents) VALUES (?, ?)"
-        " ON CONFLICT (term) DO UPDATE SET documents = documents + excluded.documents",
-        _documents(columns),
+        "INSERT OR IGNORE INTO word (term, documents, subjects, people) VALUES (?, 1, 0, 0)",
+        [(word,) for word in sorted(_words(columns))],
     )
+    connection.executemany(_ADD, _shown(columns))
+    if _is_sampled(columns[0][0]):
+        documents = Counter(word for each in columns for word in _words([each]))
+        connection.executemany(
+            "UPDATE word SET documents = documents + ?2 WHERE term = ?1",
+            [(word, count * SAMPLE) for word, count in sorted(documents.items())],
+        )
     connection.execute(
         "INSERT INTO word_trigram (rowid, term) SELECT id, term FROM word WHERE id > ? AND length(term) >= 3", last
     )
@@ -44,18 +60,16 @@ def unindex(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
         "INSERT INTO fts (fts, rowid, subject, sender, recipient, copied, body) VALUES ('delete', ?, ?, ?, ?, ?, ?)",
         columns,
     )
-    connection.executemany(
-        "UPDATE word SET documents = documents - ?2 WHERE term = ?1",
-        _documents(columns),
-    )
-    connection.execute(
-        "INSERT INTO word_trigram (word_trigram, rowid, term)"
-        " SELECT 'delete', id, term FROM word WHERE documents <= 0 AND length(term) >= 3"
-    )
-    connection.execute("DELETE FROM word WHERE documents <= 0")
+    connection.executemany(_TAKE, _shown(columns))
+    for word in sorted(_words(columns)):
+        row = connection.execute(_RARE, (word, _SURELY_USED)).fetchone()
+        if row is not None and connection.execute(_USED, ('"' + word + '"',)).fetchone() is None:
+            if len(word) >= 3:
+                connection.execute(_FORGET, (row[0], word))
+            connection.execute("DELETE FROM word WHERE id = ?", row)
 
 
-def rebuild(connection: sqlite3.Connection, batch: int = 250) -> Iterable[int]:
+def rebuild(connection: sqlite3.Connection, batch: int = 250) -> Iterator[int]:
     """Index everything anew, as after a change of FOLD_VERSION; yields after each batch, for the caller to commit.
 
     Until the last batch, searches miss what has not been reached.
@@ -82,14 +96,31 @@ def _folded(connection: sqlite3.Connection, content_ids: list[int]) -> list[Colu
     ]
 
 
-def _documents(columns: list[Columns]) -> list[tuple[str, int]]:
-    counts: Counter[str] = Counter()
-    for _, *texts in columns:
-        counts.update(set(" ".join(texts).split(" ")))
-    counts.pop("", None)
-    return sorted(counts.items())
+def _words(columns: Iterable[Columns]) -> set[str]:
+    words = set(" ".join(" ".join(texts) for _, *texts in columns).split(" "))
+    words.discard("")
+    return words
 
 
+def _shown(columns: list[Columns]) -> list[tuple[str, int, int]]:
+    """Words of subjects and people, and how many of the contents have them there."""
+    subjects: Counter[str] = Counter()
+    persons: Counter[str] = Counter()
+    for _, subject, sender, recipient, copied, _ in columns:
+        subjects.update(set(subject.split()))
+        persons.update({*sender.split(), *recipient.split(), *copied.split()})
+    return [(word, subjects[word], persons[word]) for word in sorted({*subjects, *persons})]
+
+
+def _is_sampled(content: int) -> bool:
+    return content * 2_654_435_761 % 2**32 < 2**32 // SAMPLE
+
+
+_ADD = "UPDATE word SET subjects = subjects + ?2, people = people + ?3 WHERE term = ?1"
+_TAKE = "UPDATE word SET subjects = subjects - ?2, people = people - ?3 WHERE term = ?1"
+_RARE = "SELECT id FROM word WHERE term = ? AND documents < ?"
+_USED = "SELECT 1 FROM fts WHERE fts MATCH ? LIMIT 1"
+_FORGET = "INSERT INTO word_trigram (word_trigram, rowid, term) VALUES ('delete', ?, ?)"
 _CONTENTS = """
     SELECT content.id, content.subject, content.sender, content.recipient, content.cc, content.bcc,
         coalesce(body.text, '')

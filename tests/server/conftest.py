@@ -16,7 +16,7 @@ INBOX = [
 FOLDERS = [
     Folder("INBOX", INBOX),
     Folder("Sent", [Mail("Re: Lunch", "alice@example.org", "bob@example.org")], role="\\Sent"),
-    Folder("Projekte/Entwürfe & \"Co\"", [Mail("Draft")]),
+    Folder('Projekte/Entwürfe & "Co"', [Mail("Draft")]),
     Folder("Projekte", selectable=False),
     Folder("Secret plans", [Mail("Plan", text="Attack at dawn.")]),
 ]

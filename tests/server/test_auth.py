@@ -135,7 +135,10 @@ def test_a_foreign_origin_is_refused(door: Door) -> None:
 def test_broken_and_huge_bodies_are_refused(
     door: Door, content: bytes, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    headers = {"Authorization": f"Bearer {door.token('alice', 'assistant', 'work')}", "Content-Type": "application/json"}
+    headers = {
+        "Authorization": f"Bearer {door.token('alice', 'assistant', 'work')}",
+        "Content-Type": "application/json",
+    }
     assert post(door, headers, content=content).status_code == status
 
 
@@ -198,7 +201,9 @@ def test_a_narrowed_policy_takes_effect_on_the_next_call(config_file: ConfigFile
 
 def test_a_cursor_ends_with_any_change_of_the_configuration(config_file: ConfigFile) -> None:
     with config_file.door() as door:
-        fill_mirror(door.settings, "alice", "work", [Folder("Work", [Mail(str(each), minutes=each) for each in range(21)])])
+        fill_mirror(
+            door.settings, "alice", "work", [Folder("Work", [Mail(str(each), minutes=each) for each in range(21)])]
+        )
         caller = door.caller()
         cursor = caller.call("list_messages", folder="Work").value["next_cursor"]
         assert not caller.call("list_messages", folder="Work", cursor=cursor).is_error

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from config.identity import ContentPolicy
 from mirror.content import read_content
 from mirror.listing import Listed, ListedFolder
-from mirror.mirrored import MirroredMessage, State as Mirrored
+from mirror.mirrored import MirroredMessage
+from mirror.mirrored import State as Mirrored
 from mirror.query.reader import Reader
 from mirror.store import Checkpoint, Store
 from server.app import Parts
@@ -83,7 +84,12 @@ class TwoMirrors:
     def __init__(self, folder: Path, mailbox: Sequence[Mail], policy: Mapping[str, Any], stack: ExitStack) -> None:
         profile = {"folders": [{"match": "*", "access": "read"}]}
         configuration = settings_for(
-            folder, 1, restricted={**profile, "content": policy}, open={**profile, "content": {"attachments": {}}}
+            folder,
+            1,
+            profiles={
+                "restricted": {**profile, "content": policy},
+                "open": {**profile, "content": {"attachments": {}}},
+            },
         )
         live = LiveSettings.fixed(configuration)
         state = State(folder)
@@ -109,7 +115,7 @@ class TwoMirrors:
     def pages(self, caller: Caller, query: str) -> list[object]:
         """Every answer to a query, page by page, without what only its own identity can use."""
         answers: list[object] = []
-        cursor = None
+        cursor: Any = None
         while True:
             try:
                 asked = ListMessages(folder="INBOX", query=query, cursor=cursor)
@@ -139,7 +145,9 @@ def fill_with_visible(folder: Path, shown: Sequence[tuple[Mail, MirroredMessage]
     with Store(folder) as store:
         store.set_folders([ListedFolder(b"INBOX", "INBOX", "/", (), "", True)])
         by_uid = dict(enumerate(shown, 1))
-        store.add_listed(1, [Listed(uid, mail.flags, mail.received, len(mail.raw)) for uid, (mail, _) in by_uid.items()])
+        store.add_listed(
+            1, [Listed(uid, mail.flags, mail.received, len(mail.raw)) for uid, (mail, _) in by_uid.items()]
+        )
         contents = []
         for hole in store.holes(1, Mirrored.TEXT, 1_000):
             mail, seen = by_uid[hole.uid]

@@ -23,10 +23,13 @@ from server.policy import parse_recipient
 from server.submission import Parcel, SubmissionUnavailable, submit
 from tests.server.door import ASSISTANT, Answered, Caller, Door, settings_for
 from tests.servers.certificates import Certificates
-from tests.servers.ports import free_port
+from tests.servers.ports import PASSWORD, free_port
 from tests.servers.smtp import SmtpSink
 
-ANYBODY = {**ASSISTANT, "outbound": {"to_allow": ["*"], "to_deny": ["mallory@*"], "max_recipients": 3, "max_chars": 2_000}}
+ANYBODY = {
+    **ASSISTANT,
+    "outbound": {"to_allow": ["*"], "to_deny": ["mallory@*"], "max_recipients": 3, "max_chars": 2_000},
+}
 
 
 @pytest.fixture
@@ -36,7 +39,7 @@ def open_door(data_dir: Path, smtp_sink: SmtpSink) -> Iterator[Callable[..., Doo
 
     def start(**profiles: dict[str, object]) -> Door:
         profiles = profiles or {"assistant": ANYBODY}
-        settings = settings_for(data_dir, free_port(), smtp_port=smtp_sink.port, **profiles)
+        settings = settings_for(data_dir, free_port(), smtp_port=smtp_sink.port, profiles=profiles)
         doors.append(Door(settings).__enter__())
         return doors[-1]
 
@@ -78,7 +81,14 @@ def test_a_mail_arrives_with_all_it_needs(open_door: Callable[..., Door], smtp_s
 def test_from_may_be_an_alias_and_nothing_else(open_door: Callable[..., Door], smtp_sink: SmtpSink) -> None:
     caller = open_door().caller()
     assert not send(caller, from_="SUPPORT@example.org").is_error
-    for sender in ("bob@example.org", "alice@home.example", "Alice <alice@example.org>", "alice@example.org\n", "", "x"):
+    for sender in (
+        "bob@example.org",
+        "alice@home.example",
+        "Alice <alice@example.org>",
+        "alice@example.org\n",
+        "",
+        "x",
+    ):
         refused = send(caller, from_=sender)
         assert refused.is_error == (sender != "alice@example.org\n")
     assert {message.sender for message in smtp_sink.messages} == {"support@example.org", "alice@example.org"}
@@ -116,7 +126,9 @@ def test_a_profile_without_outbound_policy_sends_nothing(open_door: Callable[...
         ({"to": [f"{each}@example.org" for each in "abcd"]}, "too many recipients"),
         ({"subject": "x\r\nBcc: eve@example.org"}, "line break"),
         ({"subject": "x\nX"}, "line break"),
-        ({"subject": "x\x85y\x7f"}, "control character"),
+        ({"subject": "x\x85y"}, "control character"),
+        ({"subject": "x\x7fy"}, "control character"),
+        ({"subject": "x\u2028Bcc: eve@example.org"}, "line break"),
         ({"subject": "x\x00y"}, "NUL"),
         ({"body": "x\x00y"}, "NUL"),
         ({"body": "x" * 2_001}, "too long"),
@@ -159,7 +171,12 @@ def test_a_deny_rule_holds_for_both_spellings_of_a_domain(open_door: Callable[..
     for pattern in ("*@bücher.example", "*@xn--bcher-kva.example", "*@BÜCHER.example"):
         profile = {**ANYBODY, "outbound": {"to_allow": ["*"], "to_deny": [pattern]}}
         caller = open_door(assistant=profile).caller()
-        for address in ("bob@bücher.example", "bob@xn--bcher-kva.example", "bob@BÜCHER.example", "bob@bu\u0308cher.example"):
+        for address in (
+            "bob@bücher.example",
+            "bob@xn--bcher-kva.example",
+            "bob@BÜCHER.example",
+            "bob@bu\u0308cher.example",
+        ):
             assert send(caller, to=[address]).is_error
     assert smtp_sink.commands == []
 
@@ -247,34 +264,38 @@ def test_a_password_outside_ascii_crosses_tls_only(certificates: Certificates, s
         )
         parcel = Parcel("1@example.org", "a@example.org", ("b@example.org",), b"Subject: x\r\n\r\nx\r\n")
         with pytest.raises(AuthenticationRefused):
-            submit(parcel, endpoint, (sink.user, "pä€"))
-        submit(parcel, endpoint, (sink.user, sink.password))
+            submit(parcel, endpoint, ("p\u00e4ul", "p\u00e4\u20ac"))
+        submit(parcel, endpoint, ("p\u00e4ul", PASSWORD))
         assert [message.tls for message in sink.messages] == [True]
         untrusting = endpoint.model_copy(update={"ca_file": None})
         with pytest.raises(SubmissionUnavailable):
-            submit(parcel, untrusting, (sink.user, sink.password))
+            submit(parcel, untrusting, ("p\u00e4ul", PASSWORD))
         assert len(sink.messages) == 1
 
 
 def test_a_secret_that_cannot_be_read_is_a_login_problem_without_details(data_dir: Path, smtp_sink: SmtpSink) -> None:
     password = {"env": "POSTMIRROR_MISSING"}
-    with Door(settings_for(data_dir, free_port(), smtp_port=smtp_sink.port, password=password, assistant=ANYBODY)) as door:
+    with Door(
+        settings_for(
+            data_dir, free_port(), smtp_port=smtp_sink.port, password=password, profiles={"assistant": ANYBODY}
+        )
+    ) as door:
         answer = send(door.caller())
         assert "refuses the login" in answer.text
         assert "POSTMIRROR" not in answer.text
 
 
-headers = st.text(st.characters(exclude_categories=("Cs", "Cc")), max_size=300)
+headers = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=300)
 
 
 @settings(max_examples=150, deadline=None)
-@given(subject=headers, body=st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=400))
+@given(subject=headers, body=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=400))
 def test_any_subject_and_body_arrive_as_they_were_written(subject: str, body: str) -> None:
     account = settings_for(Path("/nowhere"), 1).users["alice"].providers["work"]
     draft = Draft("alice@example.org", ("b@example.org",), subject, body)
     parcel = write_parcel(account, parse_recipient(draft.sender), [parse_recipient("b@example.org")], draft)
     mail = message_from_bytes(parcel.mail, policy=default)
-    assert len(mail.keys()) == len({name.lower() for name in mail.keys()})
+    assert len(mail.keys()) == len({name.lower() for name in mail})
     assert re.sub(r"\s+", " ", mail["Subject"]).strip() == re.sub(r"\s+", " ", subject).strip()
     arrived, written = (re.sub("\r\n?", "\n", text).rstrip("\n") for text in (mail.get_content(), body))
     assert arrived == written

@@ -29,7 +29,7 @@ Era = Literal["modern", "handshake"]
 
 def opened(data_dir: Path, *folders: Folder, **profiles: dict[str, object]) -> Door:
     """The application over one mailbox of alice's, for a `with`."""
-    settings = settings_for(data_dir, free_port(), **(profiles or {"assistant": ASSISTANT}))
+    settings = settings_for(data_dir, free_port(), profiles=profiles)
     fill_mirror(settings, "alice", "work", folders)
     return Door(settings)
 
@@ -88,7 +88,9 @@ def test_the_sdks_own_client_lists_searches_and_reads(door: Door, mode: str) -> 
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_every_schema_is_closed_and_names_no_identity(door: Door, tool: str) -> None:
-    [schema] = [each["inputSchema"] for each in door.caller().request("tools/list").result["tools"] if each["name"] == tool]
+    [schema] = [
+        each["inputSchema"] for each in door.caller().request("tools/list").result["tools"] if each["name"] == tool
+    ]
     assert schema["additionalProperties"] is False
     assert not schema["properties"].keys() & {"user", "provider", "profile", "account", "token", "identity"}
 
@@ -151,20 +153,25 @@ def test_a_noselect_container_is_left_out(door: Door) -> None:
 
 def test_inbox_is_found_in_any_case_and_other_names_are_not(door: Door) -> None:
     caller = door.caller()
-    assert subjects(caller.call("list_messages", folder="Inbox")) == subjects(caller.call("list_messages", folder="INBOX"))
+    assert subjects(caller.call("list_messages", folder="Inbox")) == subjects(
+        caller.call("list_messages", folder="INBOX")
+    )
     assert caller.call("list_messages", folder="sent").is_error
 
 
-@pytest.mark.parametrize("tool", ["list_messages", "search_messages", "read_message", "read_messages", "update_message_flags"])
+@pytest.mark.parametrize(
+    "tool", ["list_messages", "search_messages", "read_message", "read_messages", "update_message_flags"]
+)
 def test_a_hidden_and_a_missing_folder_give_the_same_bytes(door: Door, tool: str) -> None:
     caller = door.caller()
-    arguments = {
+    every: dict[str, dict[str, object]] = {
         "list_messages": {},
         "search_messages": {"query": "subject plan"},
         "read_message": {"uid": uid_of(caller, "Lunch")},
         "read_messages": {"uids": [uid_of(caller, "Lunch")]},
         "update_message_flags": {"uid": uid_of(caller, "Lunch"), "flags": ["seen"], "action": "add"},
-    }[tool]
+    }
+    arguments = every[tool]
     hidden = caller.call(tool, folder="Secret plans", **arguments)
     missing = caller.call(tool, folder="Secret plan", **arguments)
     assert hidden.is_error
@@ -189,12 +196,14 @@ def test_a_display_name_cannot_pass_for_the_address(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(0, [0]), (20, [20]), (21, [20, 1]), (40, [20, 20])])
-def test_pages_are_full_and_a_cursor_is_given_only_when_more_exist(data_dir: Path, count: int, sizes: list[int]) -> None:
+def test_pages_are_full_and_a_cursor_is_given_only_when_more_exist(
+    data_dir: Path, count: int, sizes: list[int]
+) -> None:
     mails = [Mail(f"number {each}", minutes=each) for each in range(count)]
     with opened(data_dir, Folder("INBOX", mails)) as door:
         found = pages(door.caller(), folder="INBOX")
         assert [len(page) for page in found] == sizes
-        assert sum(found, []) == [f"number {each}" for each in reversed(range(count))]
+        assert [subject for page in found for subject in page] == [f"number {each}" for each in reversed(range(count))]
 
 
 def test_paging_shows_each_message_once_while_mail_comes_and_goes(data_dir: Path) -> None:
@@ -227,21 +236,25 @@ def test_a_cursor_is_good_for_its_own_request_only(data_dir: Path) -> None:
             door.caller(profile="other").call("search_messages", folder="INBOX", query="subject number", cursor=cursor),
             *(
                 caller.call("search_messages", folder="INBOX", query="subject number", cursor=forged)
-                for forged in ("", "x", cursor[:-1], cursor + "A", cursor.swapcase(), "A" * 400, uid_of(caller, "number 29"))
+                for forged in (
+                    "",
+                    "x",
+                    cursor[:-1],
+                    cursor + "A",
+                    cursor.swapcase(),
+                    "A" * 400,
+                    uid_of(caller, "number 29"),
+                )
             ),
         ]
-        assert {answer.text for answer in bad} == {
-            "cursor is not valid for this request; start again without a cursor"
-        }
+        assert {answer.text for answer in bad} == {"cursor is not valid for this request; start again without a cursor"}
         assert len({answer.bytes for answer in bad}) == 1
 
 
 @pytest.mark.parametrize("order", ["date", "from desc", "to", "subject desc", "subject from to date desc"])
 def test_every_order_can_be_paged_through_within_512_characters_of_cursor(data_dir: Path, order: str) -> None:
     long = "ü" * 40
-    mails = [
-        Mail(f"{long} {each:03}", f"{long} <{each}@example.org>", minutes=each) for each in range(45)
-    ]
+    mails = [Mail(f"{long} {each:03}", f"{long} <{each}@example.org>", minutes=each) for each in range(45)]
     with opened(data_dir, Folder("INBOX", mails)) as door:
         caller = door.caller()
         found: list[str] = []
@@ -268,7 +281,10 @@ def test_search_needs_a_query_and_listing_takes_a_blank_one_as_none(door: Door, 
 
 def test_a_query_filters_and_sorts(door: Door) -> None:
     caller = door.caller()
-    assert subjects(caller.call("search_messages", folder="INBOX", query="from bob order by subject")) == ["Lunch", "Report"]
+    assert subjects(caller.call("search_messages", folder="INBOX", query="from bob order by subject")) == [
+        "Lunch",
+        "Report",
+    ]
     assert subjects(caller.call("list_messages", folder="INBOX", query="not flag seen")) == ["Report", "Invoice 17"]
     assert subjects(caller.call("search_messages", folder="INBOX", query="body noon")) == ["Lunch"]
 
@@ -288,7 +304,11 @@ def test_reading_gives_body_headers_and_attachment_descriptors(door: Door) -> No
     assert (answer["subject"], answer["from"]) == ("Report", "Bob Example <bob@example.org>")
     [attachment] = answer["attachments"]
     assert attachment.keys() == {"id", "filename", "media_type", "size", "url"}
-    assert (attachment["filename"], attachment["media_type"], attachment["size"]) == ("report.pdf", "application/pdf", 4)
+    assert (attachment["filename"], attachment["media_type"], attachment["size"]) == (
+        "report.pdf",
+        "application/pdf",
+        4,
+    )
     assert attachment["url"] == f"{door.url}/attachments/{attachment['id']}"
 
 
@@ -372,7 +392,9 @@ def test_a_long_body_is_cut_between_words_and_read_on_by_offset(data_dir: Path) 
 
 
 def test_many_long_bodies_share_one_answer(data_dir: Path) -> None:
-    mails = [Mail(f"long {each}", text="word " * 4_000, minutes=each) for each in range(19)] + [Mail("short", text="short")]
+    mails = [Mail(f"long {each}", text="word " * 4_000, minutes=each) for each in range(19)] + [
+        Mail("short", text="short")
+    ]
     with opened(data_dir, Folder("INBOX", mails)) as door:
         caller = door.caller()
         uids = [message["uid"] for message in caller.call("list_messages", folder="INBOX").value["messages"]]
@@ -380,7 +402,7 @@ def test_many_long_bodies_share_one_answer(data_dir: Path) -> None:
         bodies = {message["subject"]: message["body"] for message in answer["messages"]}
         assert sum(map(len, bodies.values())) <= ANSWER_CHARS
         assert bodies["short"].strip() == "short"
-        assert all(4_000 < len(body) for subject, body in bodies.items() if subject != "short")
+        assert all(len(body) > 4_000 for subject, body in bodies.items() if subject != "short")
 
 
 def test_answers_say_how_fresh_and_whether_complete(data_dir: Path) -> None:
@@ -394,9 +416,7 @@ def test_answers_say_how_fresh_and_whether_complete(data_dir: Path) -> None:
         assert caller.call("list_folders").value["complete"] is False
 
 
-def test_a_body_that_is_not_mirrored_is_asked_for_and_says_so(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_that_is_not_mirrored_is_asked_for_and_says_so(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.relay.BODY_WAIT", 0.3)
     with opened(data_dir, Folder("INBOX", [Mail("soon", state=State.HEADERS)])) as door:
         caller = door.caller()
@@ -411,7 +431,10 @@ def test_a_mailbox_without_a_mirror_says_so(data_dir: Path) -> None:
     with Door(settings_for(data_dir, free_port())) as door:
         caller = door.caller()
         assert caller.call("list_folders").value == {"folders": [], "as_of": None, "complete": False}
-        assert caller.call("list_messages", folder="INBOX").text == "This mailbox is not mirrored yet. Try again in a minute."
+        assert (
+            caller.call("list_messages", folder="INBOX").text
+            == "This mailbox is not mirrored yet. Try again in a minute."
+        )
 
 
 def test_a_mirror_that_is_rebuilt_ends_old_uids(door: Door) -> None:
@@ -442,7 +465,10 @@ def test_hidden_senders_subjects_and_ages_are_nowhere(data_dir: Path) -> None:
         Mail(f"number {each}", "mallory@evil.example" if each % 2 else "bob@example.org", minutes=each)
         for each in range(60)
     ]
-    mails += [Mail("PRIVATE matter", minutes=61), Mail("ancient", minutes=-int(timedelta(days=900).total_seconds() / 60))]
+    mails += [
+        Mail("PRIVATE matter", minutes=61),
+        Mail("ancient", minutes=-int(timedelta(days=900).total_seconds() / 60)),
+    ]
     hiding = {
         **ASSISTANT,
         "content": {"from_deny": ["*@EVIL.example"], "subject_deny": ["private*"], "max_age": "52w"},
@@ -451,7 +477,7 @@ def test_hidden_senders_subjects_and_ages_are_nowhere(data_dir: Path) -> None:
         caller = door.caller()
         found = pages(caller, folder="INBOX")
         assert [len(page) for page in found] == [20, 10]
-        assert sum(found, []) == [f"number {each}" for each in range(58, -1, -2)]
+        assert [subject for page in found for subject in page] == [f"number {each}" for each in range(58, -1, -2)]
         for query in ("from mallory", "subject private", "subject ancient", "not from bob", "subject 59"):
             answer = caller.call("search_messages", folder="INBOX", query=query)
             assert answer.value["messages"] == []
@@ -491,5 +517,13 @@ def test_the_log_holds_no_subject_body_address_or_token(door: Door, caplog: pyte
     caller = door.caller()
     caller.call("read_message", folder="INBOX", uid=uid_of(caller, "Invoice 17"))
     caller.call("send_message", from_="alice@example.org", to=["bob@example.org"], subject="Geheim", body="Nachricht")
-    for secret in ("Invoice 17", "20.04", "carol@shop.example", "bob@example.org", "Geheim", "Nachricht", caller.secret):
+    for secret in (
+        "Invoice 17",
+        "20.04",
+        "carol@shop.example",
+        "bob@example.org",
+        "Geheim",
+        "Nachricht",
+        caller.secret,
+    ):
         assert secret not in caplog.text

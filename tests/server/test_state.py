@@ -82,7 +82,7 @@ def test_the_hourly_limit_outlives_a_restart_and_refused_mails_do_not_count(stat
     first = state.begin_submission(**SEND)
     state.settle_submission(first, "refused", "RecipientsRefused")
     for outcome in ("sent", "uncertain", "sent"):
-        state.settle_submission(state.begin_submission(**SEND), outcome)  # type: ignore[arg-type]
+        state.settle_submission(state.begin_submission(**SEND), outcome)
     again = State(data_dir)
     with pytest.raises(TooManySends) as caught:
         again.begin_submission(**SEND)
@@ -118,9 +118,7 @@ def test_the_bytes_of_a_mail_are_kept_only_while_its_outcome_is_open(state: Stat
     assert kept == {"sent": 0, "refused": 0, "uncertain": 1}
 
 
-def test_a_send_that_a_dead_process_left_open_becomes_uncertain(
-    state: State, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_send_that_a_dead_process_left_open_becomes_uncertain(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     state.begin_submission(**SEND)
     assert state.recover() == 0
     monkeypatch.setattr("server.state._ABANDONED", -1.0)

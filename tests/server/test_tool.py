@@ -23,6 +23,7 @@ def test_every_argument_that_needs_it_is_explained(door: Door) -> None:
 
 def test_annotations_tell_reads_from_writes(door: Door) -> None:
     annotations = {
-        tool["name"]: tool["annotations"]["readOnlyHint"] for tool in door.caller().request("tools/list").result["tools"]
+        tool["name"]: tool["annotations"]["readOnlyHint"]
+        for tool in door.caller().request("tools/list").result["tools"]
     }
     assert [name for name, reads in annotations.items() if not reads] == ["send_message", "update_message_flags"]

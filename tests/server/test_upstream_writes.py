@@ -9,6 +9,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from config.identity import Settings
+from server.live import InForce
 from server.passes import sync_now
 from tests.server.door import ASSISTANT, Caller, Door, Mail, settings_for
 from tests.server.test_relay import uid_of
@@ -48,12 +50,14 @@ def door(dovecot: Dovecot, user: str, data_dir: Path, monkeypatch: pytest.Monkey
         imap_port=dovecot.port,
         username=user,
         password={"env": "POSTMIRROR_TEST_PASSWORD"},
-        assistant=ASSISTANT,
-        text_only=TEXT_ONLY,
-        no_files=NO_FILES,
-        hiding=HIDING,
-        blind=BLIND,
-        reader=READER,
+        profiles={
+            "assistant": ASSISTANT,
+            "text_only": TEXT_ONLY,
+            "no_files": NO_FILES,
+            "hiding": HIDING,
+            "blind": BLIND,
+            "reader": READER,
+        },
     )
     with dovecot.client(user) as client:
         client.append("INBOX", *(Incoming(mail.raw, mail.flags, mail.received) for mail in MAILS))
@@ -284,10 +288,9 @@ def test_the_policy_is_checked_again_at_the_download(door: Door, profile: str, m
     assert {wide.get(url).status_code for url in urls} == {404}
 
 
-def use(door: Door, settings: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def use(door: Door, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Put a configuration in force."""
-    in_force = door.live.in_force()
-    monkeypatch.setattr(door.live, "_in_force", type(in_force)(settings, hashlib.sha256(repr(settings).encode()).digest()))
+    monkeypatch.setattr(door.live, "_in_force", InForce(settings, hashlib.sha256(repr(settings).encode()).digest()))
 
 
 def test_a_message_gone_upstream_is_not_found(door: Door, second_client: SecondClient) -> None:

@@ -1,0 +1,130 @@
+"""What the documents say is what the code does: every key, tool, argument, error, command and file they name."""
+
+import ast
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import Annotated, Any, Union, cast, get_args, get_origin
+
+import pytest
+from pydantic import BaseModel
+
+from config.identity import Settings
+from config.settings import example_text, parse_settings, presets
+from server.cli import main
+from server.reference import FIRST_WRITTEN, tools_reference
+from server.relay import Relay, relay_tools
+
+_RELAY = Relay(cast(Any, None), cast(Any, None), "")
+ROOT = Path(__file__).parents[2]
+CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+TOOLS = (ROOT / "docs" / "tools.md").read_text("utf-8")
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def keys_of(model: type[BaseModel]) -> set[str]:
+    """Every key that a table of the configuration may have, at any depth."""
+    found = set()
+    for name, field in model.model_fields.items():
+        found.add(name)
+        for inner in models_in(field.annotation):
+            found |= keys_of(inner)
+    return found
+
+
+def models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The models that an annotation speaks of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if get_origin(annotation) in (Union, types.UnionType, tuple, Annotated) or get_args(annotation):
+        return [model for part in get_args(annotation) for model in models_in(part)]
+    return []
+
+
+@pytest.mark.parametrize("key", sorted(keys_of(Settings) - {"users", "providers", "profiles", "tokens", "server"}))
+def test_every_key_is_documented_and_in_the_example(key: str) -> None:
+    assert re.search(rf"\b{key}\b", CONFIGURATION)
+    assert re.search(rf"\b{key}\b", example_text())
+
+
+def test_example_configuration_loads(tmp_path: Path) -> None:
+    settings = parse_settings(example_text(), tmp_path / "postmirror.toml")
+    assert settings.users["alice"].providers["private"].imap.host == "imap.fastmail.com"
+    assert settings.resolve(settings.tokens[0])[2].outbound is not None
+
+
+@pytest.mark.parametrize("name", sorted(presets()))
+def test_every_preset_is_documented_and_complete(name: str) -> None:
+    assert name in CONFIGURATION
+    host = "" if name == "generic" else "\nimap = {}\nsmtp = {}"
+    if name == "generic":
+        host = '\nimap = { host = "mail.example.org" }\nsmtp = { host = "mail.example.org" }'
+    text = f'[users.a.providers.b]\nprovider = "{name}"\naddress = "a@example.org"{host}'
+    provider = parse_settings(text, Path("postmirror.toml")).users["a"].providers["b"]
+    assert provider.smtp is not None
+    assert {provider.imap.security, provider.smtp.security} <= {"tls", "starttls"}
+
+
+def test_tools_are_documented_as_clients_see_them() -> None:
+    generated = TOOLS.partition(FIRST_WRITTEN)[0]
+    renew = "run python -m server.reference docs/tools.md"
+    assert generated == f"{tools_reference(relay_tools(_RELAY))}\n", renew
+
+
+def texts_of(file: str, callee: str) -> list[str]:
+    """The literal pieces of text that are passed to an error, in the order of the file."""
+    pieces = []
+    for node in ast.walk(ast.parse((ROOT / file).read_text("utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == callee and node.args:
+            text = node.args[0]
+            values = text.values if isinstance(text, ast.JoinedStr) else [text]
+            pieces += [each.value for each in values if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return [piece for piece in pieces if len(piece.strip()) > 3]
+
+
+@pytest.mark.parametrize(
+    "text",
+    sorted(
+        set(texts_of("server/relay.py", "Declined"))
+        | set(texts_of("server/policy.py", "Denial"))
+        | set(texts_of("server/outbound.py", "Denial"))
+    ),
+)
+def test_every_error_text_is_documented(text: str) -> None:
+    for piece in text.strip(" (:").split("  "):
+        assert piece in TOOLS
+
+
+def test_every_command_is_documented() -> None:
+    for name, command in main.commands.items():
+        assert f"postmirror {name}" in OPERATIONS
+        for inner in getattr(command, "commands", {}):
+            assert f"{name} {inner}" in OPERATIONS
+
+
+@pytest.mark.parametrize(
+    "document", ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+)
+def test_every_file_a_document_names_is_there(document: str) -> None:
+    path = ROOT / document
+    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text("utf-8")):
+        assert (path.parent / target).exists(), target
+
+
+def test_follow_one_message_names_the_modules_that_run() -> None:
+    section = README.split("## Follow one message")[1].split("\n## ")[0]
+    named = {target[:-3].replace("/", ".") for target in re.findall(r"\]\(([^)]+\.py)\)", section)}
+    code = "import sys, server.serve, mirror.worker; print('\\n'.join(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert named <= set(loaded), named - set(loaded)
+
+
+def test_no_other_distribution_ships_our_package_names() -> None:
+    from importlib.metadata import packages_distributions
+
+    shipped = packages_distributions()
+    for name in ("config", "mirror", "server"):
+        assert set(shipped.get(name, [])) <= {"postmirror"}
