@@ -55,14 +55,17 @@ def renames(
 ) -> dict[int, ListedFolder]:
     """By folder id, the listed folder it is now: by MAILBOXID, else one that vanished while an equal one appeared.
 
-    Equal is UIDVALIDITY, UIDNEXT and MESSAGES, which other folders may have by chance where all count alike: the
-    caller compares the messages.
+    A folder vanishes too when its name has another UIDVALIDITY now. Equal is UIDVALIDITY, UIDNEXT and MESSAGES, which
+    other folders may have by chance where all count alike: the caller compares the messages.
     """
     found: dict[int, ListedFolder] = {}
     by_mailbox_id = {folder.mailbox_id: folder for folder in known if folder.mailbox_id}
-    present = {folder.raw for folder in listed}
-    raws = {folder.raw for folder in known if not folder.missing}
-    vanished = [folder for folder in known if folder.raw not in present and folder.enumerated]
+    settled = {
+        folder.raw
+        for folder in known
+        if not folder.missing and folder.raw in statuses and statuses[folder.raw].uidvalidity == folder.uidvalidity
+    }
+    displaced = [folder for folder in known if folder.enumerated and folder.raw not in settled]
     for newcomer in listed:
         status = statuses.get(newcomer.raw)
         if status is None:
@@ -72,15 +75,16 @@ def renames(
             if old is not None and old.raw != newcomer.raw and old.uidvalidity == status.uidvalidity:
                 found[old.id] = newcomer
             continue
-        if newcomer.raw in raws or status.messages == 0:
+        if newcomer.raw in settled or status.messages == 0:
             continue
         same = [
             old
-            for old in vanished
-            if (old.uidvalidity, old.uidnext, old.upstream_messages)
+            for old in displaced
+            if old.raw != newcomer.raw
+            and (old.uidvalidity, old.uidnext, old.upstream_messages)
             == (status.uidvalidity, status.uidnext, status.messages)
         ]
         if len(same) == 1:
-            vanished.remove(same[0])
+            displaced.remove(same[0])
             found[same[0].id] = newcomer
     return found

@@ -6,13 +6,17 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a message is upstream, and what it must look like there before anything is written to it."""
+    """Where a message is upstream, and what it must look like there before anything is written to it.
+
+    message_id: without angle brackets; "" where it has none or is not known yet.
+    """
 
     folder_raw: bytes
     uidvalidity: int
     uid: int
     size: int
     internaldate: datetime
+    message_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

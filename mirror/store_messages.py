@@ -199,14 +199,14 @@ class StoredMessages:
         """Where a message is upstream; None when the mirror no longer has it, or does not know its uid just now."""
         row = self._connection.execute(
             "SELECT folder.raw, folder.uidvalidity, message.uid, content.size, content.internaldate,"
-            " content.internaldate_zone FROM message JOIN folder ON folder.id = message.folder"
+            " content.internaldate_zone, content.message_id FROM message JOIN folder ON folder.id = message.folder"
             " JOIN content ON content.id = message.content"
             " WHERE message.id = ? AND message.uid > 0 AND message.generation = folder.generation",
             (message_id,),
         ).fetchone()
         if row is None:
             return None
-        return Place(row[0], row[1], row[2], row[3], moment(row[4], row[5]))
+        return Place(row[0], row[1], row[2], row[3], moment(row[4], row[5]), row[6])
 
 
 def unlink(db: sqlite3.Connection, message_id: int) -> int:

@@ -244,7 +244,7 @@ def folder_name(raw: bytes) -> str:
     if raw.upper() == b"INBOX":
         return "INBOX"
     try:
-        name = decode_utf7(raw)
+        name = decode_utf7(raw) if raw.isascii() else raw.decode("utf-8", "replace")
     except (UnicodeError, ValueError, LookupError):
         name = raw.decode("utf-8", "replace")
     cleaned = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from mirror.errors import MessageChanged, UpstreamRefused
 from mirror.listing import Arrived, FlagsNow, Listed, Place, Removed
-from mirror.upstream import answers
+from mirror.upstream import answers, fetched
 from mirror.upstream.mailbox import PIECE, Mailbox
 
 DELETED = "\\Deleted"
@@ -16,9 +16,9 @@ DELETED = "\\Deleted"
 class Upstream(Mailbox):
     r"""A mailbox, for reading and writing.
 
-    Every write names its message by Place: UIDVALIDITY, size and INTERNALDATE are checked on this session first, and
-    MessageChanged is raised when the uid is gone or names another message. UpstreamRefused: the server did not do it.
-    A write whose connection is lost may have happened; the next sync tells. Flags change by +FLAGS and -FLAGS only,
+    Every write names its message by Place: UIDVALIDITY, size, INTERNALDATE and Message-ID are checked on this session
+    first, and MessageChanged is raised when the uid is gone or names another message. UpstreamRefused: the server did
+    not do it. A write whose connection is lost may have happened; the next sync tells. Flags change by +FLAGS and -FLAGS only,
     and EXPUNGE is never sent: it would take what other clients marked \Deleted.
     """
 
@@ -132,10 +132,21 @@ class Upstream(Mailbox):
         opened = self._open("SELECT" if writable else "EXAMINE", place.folder_raw)
         if opened.uidvalidity != place.uidvalidity:
             raise MessageChanged(f"UIDVALIDITY is {opened.uidvalidity}, not {place.uidvalidity}")
-        same = [listed for listed in self.enumerate(str(place.uid)) if listed.uid == place.uid]
-        if not same or not _is_at(same[0], place):
+        message_id = b"BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]"
+        answer = self._run("UID", b"FETCH %d (UID FLAGS INTERNALDATE RFC822.SIZE %s)" % (place.uid, message_id))
+        untagged = answer.get("FETCH", [])
+        listed = fetched.listed(untagged).get(place.uid)
+        block = fetched.bodies(untagged, (place.uid,)).get(place.uid, b"")
+        if listed is None or not _is_at(listed, place) or not _has_message_id(block, place.message_id):
             raise MessageChanged(f"uid {place.uid} is gone or names another message")
 
 
 def _is_at(listed: Listed, place: Place) -> bool:
     return listed.size == place.size and listed.internaldate == place.internaldate
+
+
+def _has_message_id(block: bytes, message_id: str) -> bool:
+    """Whether a header block has this Message-ID; ids that cleaning may have changed are not compared."""
+    if not message_id.isascii() or not message_id.isprintable() or " " in message_id:
+        return True
+    return message_id.encode("ascii") in b"".join(block.split())

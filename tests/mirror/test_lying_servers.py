@@ -1,0 +1,515 @@
+"""Servers that lie, stutter or contradict themselves: the mirror believes nothing of it and loses nothing."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from config.identity import Provider
+from mirror.errors import AuthenticationRefused, UpstreamBroken, UpstreamThrottled, UpstreamUnavailable
+from tests.mirror.mailbox import Mirror, provider_at
+from tests.servers.lying import Folder, LyingImap, Message, mail
+from tests.servers.ports import PASSWORD
+
+EXTENDED = "IMAP4rev1 AUTH=PLAIN ENABLE CONDSTORE QRESYNC UIDPLUS"
+
+
+class Liar:
+    """A lying server and the mirror of it."""
+
+    def __init__(self, server: LyingImap, mirror: Mirror) -> None:
+        self.server = server
+        self.mirror = mirror
+
+    def uids(self, folder: str = "INBOX") -> list[int]:
+        """The uids that the mirror has."""
+        return [uid for name, uid, *_ in sorted(self.mirror.listing(), key=lambda row: row[1]) if name == folder]
+
+    def flags(self) -> dict[int, set[str]]:
+        """Flags by uid."""
+        return {uid: set(flags) for _, uid, flags, _ in self.mirror.listing()}
+
+    def subjects(self) -> dict[int, object]:
+        """Subject by uid."""
+        found = self.mirror.rows(
+            "SELECT message.uid, content.subject FROM message JOIN content ON content.id = message.content"
+            " WHERE content.state >= 2"
+        )
+        return {int(str(uid)): subject for uid, subject in found}
+
+
+MakeLiar = Callable[..., Liar]
+
+
+@pytest.fixture
+def liar(password_file: Path, make_mirror: Callable[[Provider], Mirror]) -> Iterator[MakeLiar]:
+    """Makes lying servers, each with a mirror."""
+    servers: list[LyingImap] = []
+
+    def make(*numbers: int, capability: str = "IMAP4rev1 AUTH=PLAIN") -> Liar:
+        server = LyingImap(capability=capability)
+        server.fill("INBOX", *numbers)
+        server.__enter__()
+        servers.append(server)
+        return Liar(server, make_mirror(provider_at(server.port, "alice", password_file)))
+
+    yield make
+    for server in servers:
+        server.__exit__(None, None, None)
+
+
+def inserted(pattern: str, before: bytes, times: int = 1) -> Callable[[str, bytes], bytes]:
+    """A twist that says something more ahead of the answers to some commands."""
+    left = times
+
+    def twist(command: str, answer: bytes) -> bytes:
+        nonlocal left
+        if re.match(pattern, command) and left:
+            left -= 1
+            return before + answer
+        return answer
+
+    return twist
+
+
+def replaced(pattern: str, by: bytes, times: int = 1_000) -> Callable[[str, bytes], bytes]:
+    """A twist that answers some commands otherwise."""
+    left = times
+
+    def twist(command: str, answer: bytes) -> bytes:
+        nonlocal left
+        if re.match(pattern, command) and left:
+            left -= 1
+            return by
+        return answer
+
+    return twist
+
+
+def test_vanished_within_the_answer_to_a_body_is_taken_at_its_word(liar: MakeLiar) -> None:
+    one = liar(*range(1, 9), capability=EXTENDED)
+    one.server.folders["INBOX"].more = "* OK [HIGHESTMODSEQ 50] ok\r\n"
+    one.server.folders["INBOX"].status = " HIGHESTMODSEQ 50"
+
+    def twist(command: str, answer: bytes) -> bytes:
+        if command == "ENABLE QRESYNC":
+            return b"* ENABLED QRESYNC\r\nTAG OK done\r\n"
+        if "BODY.PEEK[]" in command and 7 in one.server.folders["INBOX"].messages:
+            del one.server.folders["INBOX"].messages[7]
+            return b"* VANISHED 7\r\n" + answer
+        return answer
+
+    one.server.twist = twist
+    one.mirror.sync()
+    assert one.uids() == [1, 2, 3, 4, 5, 6, 8]
+
+
+def test_vanished_of_a_huge_range_costs_only_what_the_mirror_has(liar: MakeLiar) -> None:
+    one = liar(*range(1, 30), capability=EXTENDED)
+    inbox = one.server.folders["INBOX"]
+    inbox.more, inbox.status = "* OK [HIGHESTMODSEQ 50] ok\r\n", " HIGHESTMODSEQ 50"
+    enabled = replaced("ENABLE", b"* ENABLED QRESYNC\r\nTAG OK done\r\n")
+    one.server.twist = enabled
+    one.mirror.sync()
+    del inbox.messages[3]
+    inbox.more, inbox.status = "* OK [HIGHESTMODSEQ 51] ok\r\n", " HIGHESTMODSEQ 51"
+    earlier = inserted("EXAMINE.*QRESYNC", b"* VANISHED (EARLIER) 3,30:4294967295\r\n")
+    one.server.twist = lambda command, answer: earlier(command, enabled(command, answer))
+    report = one.mirror.sync()
+    assert report.work == 1
+    assert 3 not in one.uids()
+    assert not one.server.asked("UID SEARCH")[1:]
+
+
+def test_server_that_breaks_qresync_is_asked_without_it_from_then_on(liar: MakeLiar) -> None:
+    one = liar(*range(1, 9), capability=EXTENDED)
+    inbox = one.server.folders["INBOX"]
+    inbox.more, inbox.status = "* OK [HIGHESTMODSEQ 50] ok\r\n", " HIGHESTMODSEQ 50"
+    one.server.twist = replaced("ENABLE", b"* ENABLED QRESYNC\r\nTAG OK done\r\n")
+    one.mirror.sync()
+    del inbox.messages[4]
+    inbox.more, inbox.status = "* OK [HIGHESTMODSEQ 51] ok\r\n", " HIGHESTMODSEQ 51"
+    one.mirror.sync()
+    assert one.uids() == [1, 2, 3, 5, 6, 7, 8]
+    assert "QRESYNC" in one.mirror.store.distrusted()
+
+
+def test_flags_without_a_uid_are_of_no_message(liar: MakeLiar) -> None:
+    one = liar(5, 6)
+    one.server.twist = inserted("UID FETCH", b"* 5 FETCH (FLAGS (\\Seen))\r\n", times=9)
+    one.mirror.sync()
+    assert one.flags() == {5: set(), 6: set()}
+
+
+def test_last_message_is_not_new_again(liar: MakeLiar) -> None:
+    one = liar(1619)
+    one.mirror.sync()
+    one.server.folders["INBOX"].uidnext = 1625
+    assert one.mirror.sync().work == 0
+    one.server.fill("INBOX", 1626)
+    one.server.folders["INBOX"].uidnext = 1627
+    assert one.mirror.sync().work == 1
+    assert one.uids() == [1619, 1626]
+
+
+def test_sets_go_out_ascending_and_short(liar: MakeLiar) -> None:
+    one = liar(*range(1, 4_001, 3))
+    one.mirror.sync()
+    assert len(one.uids()) == 1_334
+    for command in one.server.asked("^UID FETCH"):
+        uids = [int(word) for word in re.findall(r"\d+", command.split()[2])]
+        assert uids == sorted(uids)
+        assert len(command) < 9_000
+
+
+def test_another_message_under_the_same_uid_is_fetched_anew(liar: MakeLiar) -> None:
+    one = liar(1, 2, 3)
+    one.mirror.sync()
+    one.server.folders["INBOX"].messages[2] = Message(mail(77, "quite another text"), minutes=2)
+    one.mirror.sync()
+    assert one.subjects() == {1: "mail 1", 2: "mail 77", 3: "mail 3"}
+
+
+def test_size_that_the_server_corrects_is_no_other_message(liar: MakeLiar) -> None:
+    one = liar(1, 2)
+    one.mirror.sync()
+    ids = one.mirror.ids()
+    one.server.twist = lambda command, answer: answer.replace(b"RFC822.SIZE ", b"RFC822.SIZE 1")
+    one.mirror.sync()
+    assert one.mirror.ids() == ids
+    assert len(one.server.asked(r"BODY\.PEEK\[\]")) == 1
+
+
+def test_lower_uidnext_is_a_restored_mailbox(liar: MakeLiar) -> None:
+    one = liar(*range(1, 9))
+    one.mirror.sync()
+    kept = {key: row for key, row in one.mirror.ids().items() if key != "3@example.org"}
+    shifted = {1: 1, 2: 2, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8}
+    one.server.folders["INBOX"].messages = {
+        uid: Message(mail(number), minutes=number) for uid, number in shifted.items()
+    }
+    one.mirror.sync()
+    assert one.subjects()[3] == "mail 4"
+    assert one.mirror.ids() == kept
+
+
+def test_mailbox_that_looks_empty_for_a_moment_loses_nothing(liar: MakeLiar) -> None:
+    one = liar(*range(1, 6))
+    one.mirror.sync()
+    empty = b"* 0 EXISTS\r\n* OK [UIDVALIDITY 7] ok\r\n* OK [UIDNEXT 6] ok\r\nTAG OK done\r\n"
+    blip = replaced("EXAMINE", empty, times=1)
+    silence = replaced("UID SEARCH", b"* SEARCH\r\nTAG OK done\r\n", times=1)
+    one.server.twist = lambda command, answer: silence(command, blip(command, answer))
+    one.mirror.sync()
+    assert one.uids() == [1, 2, 3, 4, 5]
+
+
+def test_search_that_leaves_messages_out_deletes_none(liar: MakeLiar) -> None:
+    one = liar(*range(1, 61))
+    one.mirror.sync()
+    one.server.fill("INBOX", 61)
+    one.server.twist = replaced("UID SEARCH", b"* SEARCH 1 2 3\r\nTAG OK done\r\n")
+    fetched = replaced(r"UID FETCH \d+:\*", b"TAG OK done\r\n")
+    lying = one.server.twist
+    one.server.twist = lambda command, answer: fetched(command, lying(command, answer))
+    report = one.mirror.sync()
+    assert not report.complete
+    assert one.uids() == list(range(1, 61))
+
+
+def test_connection_that_ends_within_the_enumeration_loses_nothing(liar: MakeLiar) -> None:
+    one = liar(*range(1, 6))
+    one.mirror.sync()
+    one.server.fill("INBOX", 6)
+    one.server.twist = lambda command, answer: None if command.startswith("UID FETCH") else answer
+    with pytest.raises(UpstreamUnavailable):
+        one.mirror.sync()
+    assert one.uids() == [1, 2, 3, 4, 5]
+    one.server.twist = lambda _, answer: answer
+    one.mirror.sync()
+    assert one.uids() == [1, 2, 3, 4, 5, 6]
+
+
+def test_mail_between_status_and_search_is_neither_lost_nor_corruption(liar: MakeLiar) -> None:
+    one = liar(1, 2)
+
+    def arrive(command: str, answer: bytes) -> bytes:
+        if command.startswith("UID SEARCH") and 3 not in one.server.folders["INBOX"].messages:
+            one.server.fill("INBOX", 3)
+            return b"* SEARCH 1 2 3\r\n* 3 EXISTS\r\nTAG OK done\r\n"
+        return answer
+
+    one.server.twist = arrive
+    assert one.mirror.sync().complete
+    assert one.uids() == [1, 2, 3]
+
+
+def test_expunge_after_exists_in_one_answer_is_counted(liar: MakeLiar) -> None:
+    one = liar(1, 2, 3)
+    one.mirror.sync()
+    one.server.fill("INBOX", 4)
+    del one.server.folders["INBOX"].messages[1]
+    one.server.twist = inserted(r"UID FETCH 4:\*", b"* 5 EXISTS\r\n* 2 EXPUNGE\r\n* 1 EXPUNGE\r\n")
+    assert one.mirror.sync().complete
+    assert one.uids() == [2, 3, 4]
+
+
+def test_folder_that_cannot_be_opened_is_the_only_one_marked(liar: MakeLiar) -> None:
+    one = liar(1)
+    one.server.fill("Parent", 1)
+    one.server.fill("Parent/Child", 2)
+    one.server.twist = replaced('(EXAMINE|STATUS) "Parent" ?', b"TAG NO [NOPERM] not for you\r\n")
+    report = one.mirror.sync()
+    assert {folder.name for folder in report.folders.values() if folder.error} == {"Parent"}
+    assert one.uids("Parent/Child") == [2]
+    assert "not for you" in str(one.mirror.rows("SELECT error FROM folder WHERE name = 'Parent'"))
+
+
+def test_folder_that_fails_while_mail_is_fetched_does_not_stop_the_others(liar: MakeLiar) -> None:
+    one = liar(1)
+    one.server.fill("Bad", *range(1, 9))
+    one.server.fill("Good", 2)
+    opened: list[str] = []
+
+    def twist(command: str, answer: bytes) -> bytes:
+        opened.append(command) if command.startswith("EXAMINE") else None
+        return b"TAG OK nothing\r\n" if "BODY.PEEK[]" in command and opened[-1] == 'EXAMINE "Bad"' else answer
+
+    one.server.twist = twist
+    report = one.mirror.sync()
+    assert {folder.name for folder in report.folders.values() if folder.error} == {"Bad"}
+    assert one.uids("Good") == [2]
+    # Nothing was put off: the fault was the server's, not the messages'.
+    assert one.mirror.rows("SELECT count(*) FROM attempt WHERE next_try > 0") == [(0,)]
+    one.server.twist = lambda _, answer: answer
+    one.mirror.sync()
+    assert len(one.uids("Bad")) == 8
+
+
+def test_status_that_is_refused_for_one_folder_does_not_cost_the_others(liar: MakeLiar) -> None:
+    one = liar(1)
+    for name in ("A", "B", "C"):
+        one.server.fill(name, 2)
+    one.server.twist = replaced('STATUS "B"', b"TAG BAD what?\r\n")
+    assert one.mirror.sync().complete
+    assert one.uids("B") == [2]
+    assert one.uids("C") == [2]
+
+
+def test_message_that_never_comes_holds_up_nothing_else(liar: MakeLiar) -> None:
+    one = liar(*range(1, 21))
+
+    def without_7(command: str, answer: bytes) -> bytes:
+        if "BODY.PEEK[]" not in command:
+            return answer
+        return b"".join(re.split(rb"(?=\* \d+ FETCH |TAG )", answer)).replace(
+            re.findall(rb"\* 7 FETCH .*?\r\n\)\r\n", answer, re.DOTALL)[0] if b"* 7 FETCH" in answer else b"\0", b""
+        )
+
+    one.server.twist = without_7
+    for _ in range(3):
+        one.mirror.sync()
+    assert sorted(one.subjects()) == [uid for uid in range(1, 21) if uid != 7]
+    assert one.mirror.rows("SELECT failures, next_try > 0 FROM attempt") == [(3, 1)]
+    asked = len(one.server.commands)
+    one.mirror.sync()
+    assert not any("BODY.PEEK[]" in command for command in one.server.commands[asked:])
+
+
+def test_keyword_that_looks_like_a_number_is_text(liar: MakeLiar) -> None:
+    one = liar(1)
+    one.server.folders["INBOX"].messages[1].flags = "\\Seen 12 a]b"
+    one.mirror.sync()
+    assert one.flags() == {1: {"\\Seen", "12", "a]b"}}
+
+
+@pytest.mark.parametrize("raw", ["Entw&APw-rfe", "Ger&AOQ-te &- mehr"])
+def test_encoded_folder_names_are_read_and_open_their_folders(liar: MakeLiar, raw: str) -> None:
+    one = liar(1)
+    one.server.fill(raw, 2)
+    one.mirror.sync()
+    assert one.mirror.folders() == {"INBOX", {"Entw&APw-rfe": "Entwürfe"}.get(raw, "Geräte & mehr")}
+    assert one.server.asked(re.escape(f'EXAMINE "{raw}"'))
+
+
+@pytest.mark.parametrize("raw", ["AT&T", "&AP", "a&b&c", "&Jjo!", "caf\xe9".encode("latin-1").decode("latin-1")])
+def test_wrongly_encoded_folder_names_are_readable_and_open_their_folders(liar: MakeLiar, raw: str) -> None:
+    one = liar(1)
+    one.server.fill("Other", 3)
+    one.server.fill(raw, 2)
+    assert one.mirror.sync().complete
+    [shown] = one.mirror.folders() - {"INBOX", "Other"}
+    assert one.uids(shown) == [2]
+
+
+def test_folder_names_of_every_shape_are_exact(liar: MakeLiar) -> None:
+    one = liar(1)
+    names = [b'"." "a b"', b'NIL "q\\"uo\\\\te"', b'"/" {7}\r\nlit{er}', b'"/" "tab\tname"', b"NIL atom.name"]
+    listed = b"".join(b"* LIST () " + name + b"\r\n" for name in names)
+    one.server.twist = inserted("LIST", listed, times=9)
+    one.mirror.sync()
+    raws = {raw for (raw,) in one.mirror.rows("SELECT raw FROM folder")}
+    assert raws == {b"INBOX", b"a b", b'q"uo\\te', b"lit{er}", b"tab\tname", b"atom.name"}
+    assert one.uids() == [1]
+
+
+def test_two_folders_of_one_shown_name_stay_two(liar: MakeLiar) -> None:
+    one = liar(1)
+    one.server.fill("&AOQ-", 2)
+    one.server.fill("ä", 3)
+    one.mirror.sync()
+    assert one.mirror.folders() == {"INBOX", "ä", "ä'"}
+    assert len(one.mirror.listing()) == 3
+
+
+def test_rename_onto_a_name_that_was_another_folder(liar: MakeLiar) -> None:
+    one = liar(1)
+    one.server.fill("A", 2, 3)
+    one.server.fill("B", 5)
+    one.server.folders["A"].uidvalidity = 11
+    one.mirror.sync()
+    ids = one.mirror.ids()
+    one.server.folders["B"] = one.server.folders.pop("A")
+    one.mirror.sync()
+    assert {key: row for key, row in one.mirror.ids().items() if key in ("2@example.org", "3@example.org")} == {
+        key: ids[key] for key in ("2@example.org", "3@example.org")
+    }
+    assert one.uids("B") == [2, 3]
+
+
+def test_two_folders_that_change_names_keep_their_messages(liar: MakeLiar) -> None:
+    one = liar(1)
+    one.server.fill("A", 2, 3)
+    one.server.fill("B", 5)
+    one.server.folders["A"].uidvalidity = 11
+    one.mirror.sync()
+    ids = one.mirror.ids()
+    folders = one.server.folders
+    folders["A"], folders["B"] = folders["B"], folders["A"]
+    one.mirror.sync()
+    assert one.mirror.ids() == ids
+    assert (one.uids("A"), one.uids("B")) == ([5], [2, 3])
+
+
+def test_rename_that_is_none_is_found_out(liar: MakeLiar) -> None:
+    """Where all folders count alike, one that goes and one that comes may look the same."""
+    one = liar(1)
+    one.server.folders["Old"] = Folder({1: Message(mail(11), minutes=11)})
+    one.mirror.sync()
+    del one.server.folders["Old"]
+    one.server.folders["New"] = Folder({1: Message(mail(12), minutes=12)})
+    one.mirror.sync()
+    assert one.uids("New") == [1]
+    assert set(one.mirror.ids()) == {"1@example.org", "12@example.org"}
+
+
+def test_list_that_lacks_a_folder_once_is_asked_again(liar: MakeLiar) -> None:
+    one = liar(1)
+    one.server.fill("Work", 2)
+    one.mirror.sync()
+    short = b'* LIST () "/" "INBOX"\r\nTAG OK done\r\n'
+    one.server.twist = replaced("LIST", short, times=1)
+    one.mirror.sync()
+    one.server.twist = lambda _, answer: answer
+    one.mirror.sync()
+    assert one.uids("Work") == [2]
+
+
+def test_list_without_inbox_is_not_believed(liar: MakeLiar) -> None:
+    one = liar(1)
+    one.server.fill("Work", 2)
+    one.mirror.sync()
+    one.server.twist = replaced("LIST", b'* LIST () "/" "Work"\r\nTAG OK done\r\n')
+    with pytest.raises(UpstreamBroken):
+        one.mirror.sync()
+    assert one.uids() == [1]
+
+
+def test_numbers_beyond_all_measure_do_not_stop_the_account(liar: MakeLiar) -> None:
+    one = liar(1, 2)
+    huge = b"9" * 40
+    one.server.twist = inserted("UID FETCH", b"* 1 FETCH (UID %s FLAGS () RFC822.SIZE %s)\r\n" % (huge, huge), times=9)
+    one.server.folders["INBOX"].more = f"* OK [HIGHESTMODSEQ {'9' * 30}] ok\r\n"
+    one.mirror.sync()
+    assert one.uids() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [(b"NO [THROTTLED] later", 900), (b"NO Request is throttled. Suggested Backoff Time: 92415 milliseconds", 92.415)],
+)
+def test_throttling_server_is_left_alone_as_long_as_it_says(liar: MakeLiar, said: bytes, seconds: float) -> None:
+    one = liar(1)
+    one.server.twist = replaced("UID FETCH", b"TAG " + said + b"\r\n")
+    with pytest.raises(UpstreamThrottled) as caught:
+        one.mirror.sync()
+    assert caught.value.seconds == pytest.approx(seconds)
+
+
+def test_password_with_other_letters_logs_in(liar: MakeLiar, password_file: Path) -> None:
+    one = liar(1)
+    password_file.write_text("pä€\n", "utf-8")
+    one.mirror.sync()
+    assert one.uids() == [1]
+
+
+def test_password_that_login_cannot_carry_is_said_so(liar: MakeLiar, password_file: Path) -> None:
+    one = liar(1, capability="IMAP4rev1")
+    password_file.write_text("pä€\n", "utf-8")
+    with pytest.raises(AuthenticationRefused, match="non-ASCII"):
+        one.mirror.sync()
+    assert not one.server.asked("LOGIN|pä")
+
+
+def test_login_that_is_disabled_gets_no_credentials(liar: MakeLiar) -> None:
+    one = liar(1, capability="IMAP4rev1 LOGINDISABLED")
+    with pytest.raises(AuthenticationRefused, match="LOGINDISABLED"):
+        one.mirror.sync()
+    assert not any(PASSWORD in command for command in one.server.commands)
+
+
+@pytest.mark.parametrize("said", [b"BAD User is authenticated but not connected.", b"NO [UNAVAILABLE] try again later"])
+def test_login_that_fails_for_the_servers_own_reasons_is_no_wrong_password(liar: MakeLiar, said: bytes) -> None:
+    one = liar(1)
+    one.server.twist = replaced("AUTHENTICATE", b"TAG " + said + b"\r\n")
+    with pytest.raises(UpstreamUnavailable):
+        one.mirror.sync()
+
+
+def test_id_comes_before_any_folder_where_the_server_wants_one(liar: MakeLiar) -> None:
+    one = liar(1, capability="IMAP4rev1 AUTH=PLAIN ID")
+    one.mirror.sync()
+    verbs = [command.split()[0] for command in one.server.commands]
+    assert verbs.index("ID") < verbs.index("LIST")
+
+
+def test_esearch_without_a_result_is_never_an_empty_mailbox(liar: MakeLiar) -> None:
+    one = liar(1, 2, 3, capability="IMAP4rev1 AUTH=PLAIN ESEARCH")
+    one.server.twist = replaced("UID SEARCH RETURN", b'* ESEARCH (TAG "TAG") UID COUNT 3\r\nTAG OK done\r\n')
+    one.mirror.sync()
+    assert one.uids() == [1, 2, 3]
+    assert "ESEARCH" in one.mirror.store.distrusted()
+
+
+def test_copy_known_by_gmail_is_not_fetched_twice(liar: MakeLiar) -> None:
+    one = liar(capability="IMAP4rev1 AUTH=PLAIN X-GM-EXT-1")
+    for name in ("INBOX", "[Gmail]/All Mail"):
+        one.server.folders[name] = Folder({5: Message(mail(5), minutes=5, more=" X-GM-MSGID 1278455344230334865")})
+    one.mirror.sync()
+    one.server.folders["Work"] = Folder({9: Message(mail(5), minutes=5, more=" X-GM-MSGID 1278455344230334865")})
+    fetched = len(one.server.asked(r"BODY\.PEEK\[\]"))
+    one.mirror.sync()
+    assert fetched == len(one.server.asked(r"BODY\.PEEK\[\]")) == 1
+    assert len(one.mirror.listing()) == 3
+    assert one.mirror.rows("SELECT count(*) FROM content") == [(1,)]
+
+
+def test_capability_that_is_switched_off_is_not_used(
+    liar: MakeLiar, password_file: Path, make_mirror: Callable[[Provider], Mirror]
+) -> None:
+    one = liar(1, capability="IMAP4rev1 AUTH=PLAIN ESEARCH")
+    provider = provider_at(one.server.port, "alice", password_file)
+    endpoint = provider.imap.model_copy(update={"disable": ("esearch",)})
+    make_mirror(provider.model_copy(update={"imap": endpoint})).sync()
+    assert not one.server.asked("RETURN")
