@@ -41,9 +41,9 @@ class Mirror:
         one = Pass(self.store, rule or self.provider.sync, self.parsers, connect or self.connect, batch=batch)
         return one.run()
 
-    def connect(self) -> Upstream:
+    def connect(self, *, read_timeout: float = 60.0) -> Upstream:
         """A session of the mirror's own."""
-        return Upstream.connect(self.provider)
+        return Upstream.connect(self.provider, read_timeout=read_timeout)
 
     def rows(self, statement: str, *values: object) -> list[tuple[object, ...]]:
         """What a plain SQLite client reads from the mirror's file."""
