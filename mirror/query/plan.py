@@ -69,11 +69,16 @@ def superset(node: Node) -> Node:
 
 
 class Planner:
-    """Asks the word table of one mirror, of about `total` contents."""
+    """Asks the word table of one mirror, of about `total` contents.
 
-    def __init__(self, connection: sqlite3.Connection, total: int) -> None:
+    thorough: also reads the whole word table, for the patterns of one or two characters that no index has. That pays
+    when a walk has shown that hits are rare.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, total: int, *, thorough: bool = False) -> None:
         self._connection = connection
         self._total = max(1, total)
+        self._thorough = thorough
 
     def propose(self, node: Node | None) -> Proposal | None:
         """What the index proposes for a filter, or None when it cannot help."""
@@ -167,6 +172,8 @@ class Planner:
         elif len(piece) >= 3:
             asked = '"' + piece[:_LONGEST_ASKED] + '"'
             rows = self._connection.execute(_INSIDE, (asked, _MOST_SCANNED)).fetchall()
+        elif self._thorough:
+            rows = self._connection.execute(_ANYWHERE, (piece, _MOST_SCANNED)).fetchall()
         else:
             rows = None
         if rows is None or len(rows) == _MOST_SCANNED:
@@ -231,6 +238,7 @@ _INSIDE = """
     FROM (SELECT rowid FROM word_trigram WHERE word_trigram MATCH ? LIMIT ?) AS found
     CROSS JOIN word ON word.id = found.rowid
     """
+_ANYWHERE = "SELECT term, documents, subjects, people FROM word WHERE instr(term, ?) > 0 LIMIT ?"
 _PEOPLE = """
     SELECT term, 0, 0, people FROM word INDEXED BY word_people WHERE people > 0 AND instr(term, ?) > 0
     """

@@ -232,8 +232,8 @@ def _parse_criteria(text: str) -> Query:
     return parse_criteria(text, resolve=resolve, now=FIRST_DAY + timedelta(days=40))
 
 
-INDEX_ALWAYS = {"_PROBE": 0.0, "_SEEK": 0.0, "_TEST": 1.0}
-WALK_FIRST = {"_PROBE": 1.0, "_SEEK": 1.0, "_TEST": 0.0}
+INDEX_ALWAYS = {"_GLIMPSE": 0, "_PROBE": 0.0, "_SEEK": 0.0, "_TEST": 1.0}
+WALK_FIRST = {"_GLIMPSE": 0, "_PROBE": 1.0, "_SEEK": 1.0, "_TEST": 0.0}
 
 
 @pytest.mark.parametrize("costs", [{}, INDEX_ALWAYS, WALK_FIRST], ids=["estimated", "index", "walk"])
