@@ -13,7 +13,20 @@ from typing import Literal
 
 from mirror.fold import LONG_WORD, fold, fold_keeping_separators
 from mirror.query.sql import TRUE, Fragment, exact, joined
-from mirror.query.tree import All, Any, Contains, Field, Node, Not, TextContains
+from mirror.query.tree import (
+    All,
+    Any,
+    Contains,
+    Field,
+    Flagged,
+    Node,
+    Not,
+    OneOf,
+    Received,
+    ReceivedAt,
+    Sent,
+    TextContains,
+)
 
 MOST_WORDS = 1_000
 """A pattern that is part of more words than this is not asked of the index."""
@@ -54,15 +67,18 @@ class Proposal:
 def superset(node: Node) -> Node:
     """A condition that holds wherever the node may hold for some view of the message.
 
-    A view may drop a message, drop a field or delete spans: what contains a pattern then, contained it before.
-    Everything else may turn out either way.
+    A view may drop a message, drop a field or delete spans: what contains a pattern or has a flag then, had it before,
+    and a date that is dropped counts as INTERNALDATE's day. Everything else may turn out either way, and every
+    negation.
     """
     match node:
         case All(nodes):
             return All(tuple(superset(each) for each in nodes))
         case Any(nodes):
             return Any(tuple(superset(each) for each in nodes))
-        case Contains() | TextContains():
+        case Sent(relation, day, or_received):
+            return Any((node, Received(relation, day))) if or_received else node
+        case Contains() | TextContains() | Flagged() | Received() | ReceivedAt() | OneOf():
             return node
         case _:
             return All(())

@@ -20,6 +20,7 @@ from mirror.query.progress import OutOfTime, Progress
 from mirror.query.sql import FALSE, TRUE, Fragment, exact
 from mirror.query.tree import (
     All,
+    Any,
     Contains,
     Flagged,
     Node,
@@ -304,12 +305,20 @@ def _moments(node: Node) -> tuple[int, int] | None:
 
 
 def _sent_days(node: Node) -> tuple[int, int] | None:
-    """The first and last day, counted from 1970, that a condition admits in a Date header."""
-    if not isinstance(node, Sent):
-        return None
-    day = node.day.toordinal() - _FIRST_DAY
-    first = {"<": _LONG_AGO // _DAY, "=": day, ">": day + 1, ">=": day}[node.relation]
-    last = {"<": day - 1, "=": day, ">": _FAR_AHEAD // _DAY, ">=": _FAR_AHEAD // _DAY}[node.relation]
+    """The first and last day, counted from 1970, that a condition admits in a Date header, or there and in INTERNALDATE."""
+    match node:
+        case Sent(relation, day):
+            pass
+        case Any((Sent(relation, day), Received(other_relation, other_day))) if (relation, day) == (
+            other_relation,
+            other_day,
+        ):
+            pass
+        case _:
+            return None
+    number = day.toordinal() - _FIRST_DAY
+    first = {"<": _LONG_AGO // _DAY, "=": number, ">": number + 1, ">=": number}[relation]
+    last = {"<": number - 1, "=": number, ">": _FAR_AHEAD // _DAY, ">=": _FAR_AHEAD // _DAY}[relation]
     return first, last
 
 
