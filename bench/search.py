@@ -19,7 +19,7 @@ from pathlib import Path
 
 from mirror import schema
 from mirror.errors import QueryTooSlow
-from mirror.fold import fold, people
+from mirror.fold import fold, fold_keeping_separators, people
 from mirror.query import words
 from mirror.query.criteria import parse_criteria
 from mirror.query.himalaya import parse_himalaya
@@ -86,19 +86,17 @@ def rows(mails: Mails) -> Iterator[tuple[tuple[object, ...], tuple[object, ...],
         if rng.random() < 0.05:
             subject, text = mails.chinese(8), mails.chinese(300)
         else:
-            subject, text = (
-                mails.words(5),
-                f"{mails.words(rng.randint(40, 220))} {number:x}q{rng.getrandbits(40):x}\nid {rng.getrandbits(48):012x}\n",
-            )
+            unique = f"{number:x}q{rng.getrandbits(40):x}\nid {rng.getrandbits(48):012x}"
+            subject, text = mails.words(5), f"{mails.words(rng.randint(40, 220))} {unique}\n"
         to = [["Me", "me@example.org"]] if rng.random() < 0.9 else [list(mails.sender())]
         chosen = rng.random()
         folder = TINY if chosen < 0.0003 else SMALL if chosen < 0.01 else HALF if chosen < 0.5 else INBOX
         flags = sorted(flag for flag, share in _FLAGS if rng.random() < share)
-        key = fold(subject)[:64]
+        key = fold_keeping_separators(subject).encode()[:64].decode("utf-8", "ignore")
         yield (
             (
-                content, 2, moment, 0, 2_000 + len(text), subject, moment - rng.randint(0, 120), 0, moment // 86_400, key,
-                fold(name), fold(str(to[0][0])), json.dumps([[name, address]]), json.dumps(to), text[:200],
+                content, 2, moment, 0, 2_000 + len(text), subject, moment - rng.randint(0, 120), 0, moment // 86_400,
+                key, fold(name), fold(str(to[0][0])), json.dumps([[name, address]]), json.dumps(to), text[:200],
             ),
             (content, text, "[]"),
             (folder, content, number + 1, json.dumps(flags)),

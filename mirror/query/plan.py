@@ -31,7 +31,7 @@ from mirror.query.tree import (
 MOST_WORDS = 1_000
 """A pattern that is part of more words than this is not asked of the index."""
 _MOST_SCANNED = 6_000
-_MOST_PHRASES = 150
+_MOST_PHRASES = 1_000
 _LONGEST_ASKED = 64
 _NO_WORD = "\ue001"
 

@@ -305,7 +305,7 @@ def _moments(node: Node) -> tuple[int, int] | None:
 
 
 def _sent_days(node: Node) -> tuple[int, int] | None:
-    """The first and last day, counted from 1970, that a condition admits in a Date header, or there and in INTERNALDATE."""
+    """The first and last day since 1970 that a condition admits in a Date header, or there and in INTERNALDATE."""
     match node:
         case Sent(relation, day):
             pass
