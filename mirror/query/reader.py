@@ -4,6 +4,7 @@ A Reader has one read-only connection and serves one thread at a time. Several m
 """
 
 import json
+import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,8 @@ from mirror.query.plan import superset
 from mirror.query.progress import OutOfTime, Progress
 from mirror.query.search import Scope, Search, content_moment
 from mirror.query.tree import Node, OneOf, Positions, Query, conditions, evaluate, replace_nodes
+
+_log = logging.getLogger(__name__)
 
 View = Callable[[MirroredMessage], MirroredMessage | None]
 """What a profile sees of a message, or None. Its argument has text and headers where they are mirrored.
@@ -153,6 +156,9 @@ class Reader:
                     return restricted(scope, wanted, after, limit, view)
                 return (self._sorted if wanted.order else self._newest)(scope, wanted, after, limit)
             finally:
+                if self._progress.is_over():
+                    shape = [type(node).__name__ for node in conditions(wanted.filter)]
+                    _log.warning("search out of time: %d messages, %s, order %s", scope.messages, shape, wanted.order)
                 self._progress.stop()
 
     def _newest(self, scope: Scope, query: Query, after: Position | None, limit: int) -> Page:
