@@ -14,6 +14,7 @@ check: install
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 
 bench: install servers
+	sh bench/install_peers.sh
 	$(BIN)/python -m bench $(ARGS)
 
 soak: install servers

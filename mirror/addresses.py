@@ -45,39 +45,39 @@ class _Reading:
         self.depth = 0
 
     def take(self, match: re.Match[str], value: str) -> None:
-        token = match[0]
-        if self.depth or token == "(":
-            self._take_comment(token)
+        piece = match[0]
+        if self.depth or piece == "(":
+            self._take_comment(piece)
         elif match[1] is not None:
             is_local_part = value.startswith("@", match.end())
-            self.words.append(token if is_local_part else _ESCAPE.sub(r"\1", match[1]))
+            self.words.append(piece if is_local_part else _ESCAPE.sub(r"\1", match[1]))
         elif match[2] is not None:
             if self.address is not None and "@" in match[2]:
                 self.finish()
             if self.address is None:
                 self.address = match[2]
-        elif token in (",", ";"):
+        elif piece in (",", ";"):
             self.finish()
-        elif token == ":":
+        elif piece == ":":
             if self.address is None and not any("@" in word for word in self.words):
                 self.words, self.comments = [], []
             elif self.address is None:
-                self.words.append(token)
+                self.words.append(piece)
         else:
-            self.words.append(token[1:] if len(token) == 2 and token[0] == "\\" else token)
+            self.words.append(piece[1:] if len(piece) == 2 and piece[0] == "\\" else piece)
 
-    def _take_comment(self, token: str) -> None:
-        if token == "(":
+    def _take_comment(self, piece: str) -> None:
+        if piece == "(":
             self.depth += 1
             if self.depth == 1:
                 self.comment = []
                 return
-        elif token == ")":
+        elif piece == ")":
             self.depth -= 1
             if self.depth == 0:
                 self.comments.append(decode_words("".join(self.comment).strip()[:_MAX_NAME]))
                 return
-        self.comment.append(token[1:] if len(token) == 2 and token[0] == "\\" else token)
+        self.comment.append(piece[1:] if len(piece) == 2 and piece[0] == "\\" else piece)
 
     def finish(self) -> None:
         """End the mailbox being read, if there is one."""

@@ -10,17 +10,16 @@ mixed_script_name, idn_sender, several_senders, att_path, att_active_type, att_d
 junk_header_lines, broken_boundary, encrypted, signed, calendar, content_degraded. It informs, it does not decide.
 """
 
-import html
 import re
 from dataclasses import dataclass, replace
 
 from mirror.charset import decode
 from mirror.envelope import Envelope, base_subject, read_envelope
 from mirror.filename import safe_filename
-from mirror.html import read_html
+from mirror.html import Page, read_html
 from mirror.invisible import Findings, one_line, visible
 from mirror.message import Address, Attachment, Body, Message, read_message
-from mirror.plain import MAX_TEXT, PlainText
+from mirror.plain import MAX_TEXT
 from mirror.reply import preview_of, reply_text
 from mirror.sanitize import clean_html
 from mirror.source import packed, unpacked
@@ -126,30 +125,38 @@ def _shown(message: Message, findings: Findings) -> tuple[str, str]:
     plain_bodies = [message.bodies[index] for index in message.text_body]
     if not any(body.media_type == "text/html" for body in bodies):
         return _joined_plain(bodies, message.hint, findings), ""
-    text = PlainText()
-    pieces: list[str] = []
+    page = Page()
     for body in bodies:
         decoded = _decoded(body, message.hint)
         if body.media_type == "text/html":
-            text.paragraph()
-            pieces.append(read_html(decoded, text, findings))
+            read_html(decoded, page, findings)
         else:
-            written = _plain(body, decoded, findings)
-            text.preformatted(1)
-            text.write(written)
-            text.preformatted(-1)
-            pieces.append(f"<pre>{html.escape(written[:MAX_TEXT], quote=False)}</pre>")
-    seen = text.text()
+            _write_plain(_plain(body, decoded, findings), page)
+    if page.text.is_full:
+        findings["truncated_text"] += 1
+    if page.markup.truncated:
+        findings["truncated_html"] += 1
+    seen = page.text.text()
     plain_only = [body for body in plain_bodies if body.media_type == "text/plain" and body not in bodies]
     if plain_only:
         unseen = Findings()
         plain = _joined_plain(plain_only, message.hint, unseen)
-        if text.is_blank:
+        if page.text.is_blank:
             findings.update(unseen)
             return plain, ""
         if _differ(plain, seen):
             findings["alternative_mismatch"] += 1
-    return seen, "".join(pieces)
+    return seen, page.markup.html()
+
+
+def _write_plain(written: str, page: Page) -> None:
+    """A plain part between HTML parts, as it stands."""
+    page.text.preformatted(1)
+    page.text.write(written)
+    page.text.preformatted(-1)
+    if page.markup.open("pre"):
+        page.markup.write(written)
+        page.markup.close()
 
 
 def _stripped(message: Message, findings: Findings) -> str:

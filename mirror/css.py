@@ -15,43 +15,13 @@ TINY = 2.0
 """Font sizes up to this many pixels are hidden."""
 OFF_SCREEN = -100.0
 _MAX_STYLE = 4_000
-_NAMES = frozenset(
-    [
-        "display",
-        "visibility",
-        "opacity",
-        "font",
-        "font-size",
-        "color",
-        "background",
-        "background-color",
-        "background-image",
-        "overflow",
-        "overflow-x",
-        "overflow-y",
-        "height",
-        "width",
-        "max-height",
-        "max-width",
-        "line-height",
-        "text-indent",
-        "left",
-        "top",
-        "right",
-        "bottom",
-        "margin-left",
-        "margin-top",
-        "margin",
-        "clip",
-        "clip-path",
-        "transform",
-        "filter",
-        "mso-hide",
-        "content-visibility",
-        "position",
-        "-webkit-text-fill-color",
-    ]
-)
+_NAMES = frozenset([
+    "display", "visibility", "opacity", "font", "font-size", "color", "background", "background-color",
+    "background-image", "overflow", "overflow-x", "overflow-y", "height", "width", "max-height", "max-width",
+    "line-height", "text-indent", "left", "top", "right", "bottom", "margin-left", "margin-top", "margin", "clip",
+    "clip-path", "transform", "filter", "mso-hide", "content-visibility", "position", "scale", "zoom",
+    "-webkit-text-fill-color",
+])  # fmt: skip
 _LENGTH = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))\s*(px|pt|pc|in|cm|mm|em|rem|ex|ch|vw|vh|%)?")
 _PIXELS = {
     "px": 1.0,
@@ -65,10 +35,13 @@ _PIXELS = {
     "vw": 8.0,
     "vh": 8.0,
 }
+# Of a column that is 600 pixels wide, as mail is.
+_PIXELS_A_PERCENT = 6.0
 _RELATIVE = {"em": 1.0, "ex": 0.5, "ch": 0.5, "%": 0.01}
 _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})\s?|(.))", re.S)
 _NOTHING = re.compile(
-    r"rect\(\s*0|rect\(\s*1px[, ]+1px[, ]+1px|inset\(\s*(?:[5-9]\d|100)|circle\(\s*0|polygon\(\s*0(?:px)?[ ,]+0(?:px)?[ ,]+0"
+    r"rect\(\s*0|rect\(\s*1px[, ]+1px[, ]+1px|inset\(\s*(?:[5-9]\d|100)|circle\(\s*0|"
+    r"polygon\(\s*0(?:px)?[ ,]+0(?:px)?[ ,]+0"
 )
 _SCALED_AWAY = re.compile(r"scale[xy3d]*\(\s*0*\.?0*\s*[,)]|translate[xy3d]*\(\s*-\d{3,}")
 
@@ -152,6 +125,8 @@ def _hides(values: dict[str, str]) -> bool:
         return True
     if "opacity" in values and _number(values["opacity"], 1.0) <= 0.02:
         return True
+    if any(name in values and _number(values[name], 1.0) <= 0.02 for name in ("scale", "zoom")):
+        return True
     if "opacity(0" in get("filter", ""):
         return True
     if _NOTHING.search(get("clip", "") + get("clip-path", "")) or _SCALED_AWAY.search(get("transform", "")):
@@ -180,6 +155,8 @@ def _pixels(value: str, default: float) -> float:
     if match is None:
         return default
     unit = match[2] or ""
+    if unit == "%":
+        return float(match[1]) * _PIXELS_A_PERCENT
     return float(match[1]) * (16.0 * _RELATIVE[unit] if unit in _RELATIVE else _PIXELS[unit])
 
 

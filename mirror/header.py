@@ -18,6 +18,7 @@ _MAX_KEPT_VALUE = 65_536
 _LINE = re.compile(rb"[^\n]*\n?")
 _FIELD = re.compile(rb"([!-9;-~]+)[ \t]*:")
 _NAME_ALONE = re.compile(rb"[A-Za-z][A-Za-z-]*[ \t]*\r*\n?")
+_BROKEN_NAME = re.compile(rb"([A-Za-z-]+)[ \t]*\r*\n[ \t]{1,8}:")
 _KNOWN = re.compile(
     rb"(?i)(?:from|to|cc|bcc|subject|date|received|message-id|mime-version|content-[a-z-]+|x-[^:\r\n]{1,100}|return-path|"
     rb"delivered-to|reply-to|sender|dkim-signature|arc-[a-z-]+|references|in-reply-to|list-[a-z-]+|user-agent|"
@@ -120,13 +121,7 @@ def _fields(data: bytes, lines: list[tuple[int, int]], last_known: int, end: int
             if value_start >= 0:
                 previous_end = line_end
             continue
-        match = _FIELD.match(data, position, line_end)
-        if (
-            match is None
-            and _NAME_ALONE.fullmatch(data, position, line_end)
-            and data[line_end : line_end + 9].lstrip(b" \t").startswith(b":")
-        ):
-            match = re.compile(rb"([A-Za-z-]+)[ \t\r\n]+:").match(data, position)
+        match = _field_at(data, position, line_end)
         if match is None and index > last_known:
             finish()
             return Block(fields, position, junk, truncated)
@@ -140,6 +135,13 @@ def _fields(data: bytes, lines: list[tuple[int, int]], last_known: int, end: int
             name, value_start, previous_end = match[1].decode("ascii"), match.end(), line_end
     finish()
     return Block(fields, end, junk, truncated)
+
+
+def _field_at(data: bytes, position: int, line_end: int) -> re.Match[bytes] | None:
+    """The name of the field that starts here, its colon on this line or, where a mailer broke it off, on the next."""
+    if match := _FIELD.match(data, position, line_end):
+        return match
+    return _BROKEN_NAME.match(data, position) if _NAME_ALONE.fullmatch(data, position, line_end) else None
 
 
 def unfolded(value: bytes, hint: str = "") -> str:

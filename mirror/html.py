@@ -6,6 +6,7 @@ busy for minutes. Active and hidden elements are left out with all they hold, an
 
 import html
 import re
+from dataclasses import dataclass, field
 
 import lxml.etree
 import lxml.html
@@ -21,73 +22,17 @@ from mirror.tree import parse_html
 MAX_NODES = 60_000
 _MAX_URL = 2_000
 _MAX_ANCESTORS = 50
-_DROPPED = frozenset(
-    [
-        "applet",
-        "area",
-        "audio",
-        "base",
-        "canvas",
-        "datalist",
-        "embed",
-        "frame",
-        "frameset",
-        "iframe",
-        "input",
-        "link",
-        "map",
-        "math",
-        "meta",
-        "noembed",
-        "noframes",
-        "noscript",
-        "object",
-        "option",
-        "param",
-        "script",
-        "select",
-        "source",
-        "style",
-        "svg",
-        "template",
-        "textarea",
-        "title",
-        "video",
-        "xml",
-        "xmp",
-    ]
-)
+_DROPPED = frozenset([
+    "applet", "area", "audio", "base", "canvas", "datalist", "embed", "frame", "frameset", "iframe", "input",
+    "link", "map", "math", "meta", "noembed", "noframes", "noscript", "object", "option", "param", "script",
+    "select", "source", "style", "svg", "template", "textarea", "title", "video", "xml", "xmp",
+])  # fmt: skip
 _DROPPED_PREFIXES = ("v:", "w:", "m:")
-_BREAKS_LINE = BLOCKS | frozenset(
-    [
-        "address",
-        "article",
-        "aside",
-        "body",
-        "center",
-        "details",
-        "dialog",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "footer",
-        "form",
-        "header",
-        "html",
-        "legend",
-        "main",
-        "menu",
-        "nav",
-        "section",
-        "summary",
-        "table",
-        "tbody",
-        "tfoot",
-        "thead",
-        "tr",
-        "caption",
-    ]
-)
+_BREAKS_LINE = BLOCKS | frozenset([
+    "address", "article", "aside", "body", "center", "details", "dialog", "fieldset", "figcaption", "figure",
+    "footer", "form", "header", "html", "legend", "main", "menu", "nav", "section", "summary", "table", "tbody",
+    "tfoot", "thead", "tr", "caption", "br",
+])  # fmt: skip
 _PARAGRAPHS = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl", "pre"])
 _RENAMED = {
     "strike": "s",
@@ -100,18 +45,27 @@ _RENAMED = {
     "center": "div",
 }
 ALLOWED_URL = re.compile(r"(?i)(?:https?://|mailto:|tel:)")
+_SCHEME = re.compile(r"(?i)^(?:https?://|mailto:|tel:)")
+_REMOTE = re.compile(r"(?i)(?:https?:)?//")
 _URL_NOISE = re.compile(r"[\s<>\"'`\\\x00-\x20]+")
 _MAX_QUOTED_ALT = 300
 
 
-def read_html(markup: str, text: PlainText, findings: Findings) -> str:
-    """Write what is shown of the markup to `text`; returns it as small well-formed HTML."""
+@dataclass(slots=True)
+class Page:
+    """What is shown of a mail: its text, its small HTML, and how many elements were read for them."""
+
+    text: PlainText = field(default_factory=PlainText)
+    markup: Markup = field(default_factory=Markup)
+    nodes: int = 0
+
+
+def read_html(markup: str, page: Page, findings: Findings) -> None:
+    """Add what is shown of the markup to the page."""
     root = parse_html(markup, findings)
-    if root is None:
-        return ""
-    walk = _Walk(_sheet(root), text, findings)
-    walk.through(root)
-    return walk.finish()
+    if root is not None:
+        page.text.paragraph()
+        _Walk(_sheet(root), page, findings).through(root)
 
 
 def _sheet(root: lxml.html.HtmlElement) -> StyleSheet:
@@ -122,28 +76,29 @@ def _sheet(root: lxml.html.HtmlElement) -> StyleSheet:
 class _Walk:
     """The walk over one document, with what it has found."""
 
-    def __init__(self, sheet: StyleSheet, text: PlainText, findings: Findings) -> None:
+    def __init__(self, sheet: StyleSheet, page: Page, findings: Findings) -> None:
         self.sheet = sheet
-        self.text = text
+        self.page = page
+        self.text = page.text
+        self.markup = page.markup
         self.findings = findings
-        self.markup = Markup()
         self.state = Inherited()
         self.hidden_depth = 0
         self.dropped_depth = 0
         self.lists: list[int] = []
-        self.links: list[tuple[tuple[int, int], str]] = []
+        self.links: list[tuple[tuple[int, int], str, int]] = []
+        self.pictures = 0
         self.targets: set[str] = set()
 
     def through(self, root: lxml.html.HtmlElement) -> None:
-        """Visit every element under the root, at most MAX_NODES."""
+        """Visit every element under the root, at most MAX_NODES for a page."""
         stack: list[tuple[Inherited, bool, bool, bool]] = []
-        nodes = 0
         for event, element in lxml.etree.iterwalk(root, events=("start", "end")):
             if event == "start":
-                nodes += 1
-                if nodes > MAX_NODES:
+                self.page.nodes += 1
+                if self.page.nodes > MAX_NODES:
                     self.findings["truncated_nodes"] += 1
-                    return
+                    break
                 before = self.state
                 is_dropped, is_hidden = self._start(element)
                 is_open = not (self.dropped_depth or self.hidden_depth) and self._open(element)
@@ -161,14 +116,9 @@ class _Walk:
                 self.state = before
                 if element.tail:
                     self._write(element.tail)
-
-    def finish(self) -> str:
-        """The small HTML, closed."""
-        if self.markup.truncated:
-            self.findings["truncated_html"] += 1
-        if self.text.is_full:
-            self.findings["truncated_text"] += 1
-        return self.markup.html()
+        for *_, is_open in stack:
+            if is_open:
+                self.markup.close()
 
     def _start(self, element: lxml.html.HtmlElement) -> tuple[bool, bool]:
         tag = element.tag
@@ -181,6 +131,8 @@ class _Walk:
             style = attributes.get("style", "")
             if self.sheet:
                 style = self._with_rules(element, style)
+            if "overflow" in style and ("width" in attributes or "height" in attributes):
+                style = f"width:{attributes.get('width', 'auto')};height:{attributes.get('height', 'auto')};{style}"
             look = look_of(style) if style else PLAIN
             if attributes:
                 look = with_old_attributes(look, element)
@@ -199,19 +151,14 @@ class _Walk:
     def _open(self, element: lxml.html.HtmlElement) -> bool:
         tag = element.tag
         text = self.text
-        if tag == "br":
-            text.line() if not self.state.is_hidden else None
-        elif tag in _PARAGRAPHS and not (tag in ("ul", "ol") and self.lists):
-            text.paragraph()
-        elif tag in _BREAKS_LINE:
-            text.line()
+        self._break(tag)
         attributes = ""
         if tag in ("td", "th"):
             text.cell()
             attributes = _spans(element)
         elif tag == "a":
             url = allowed_url(element.get("href", ""), self.findings)
-            self.links.append((text.mark(), url))
+            self.links.append((text.mark(), url, self.pictures))
             attributes = f' href="{html.escape(url)}"' if url else ""
         elif tag == "img":
             return self._image(element)
@@ -232,13 +179,14 @@ class _Walk:
     def _end(self, tag: str) -> None:
         text = self.text
         if tag == "a" and self.links:
-            mark, url = self.links.pop()
+            mark, url, pictures_before = self.links.pop()
             if url and not self.state.is_hidden:
                 shown = text.since(mark)
                 if not shown:
                     # A linked picture: its target once, not at every slice of the picture.
-                    text.write("" if url in self.targets else f"<{url}>")
-                elif shown.rstrip("/") not in (url.rstrip("/"), url.removeprefix("mailto:"), url.removeprefix("tel:")):
+                    if self.pictures > pictures_before and url not in self.targets:
+                        text.write(f"<{url}>")
+                elif shown.rstrip("/") not in (url.rstrip("/"), _SCHEME.sub("", url).rstrip("/")):
                     text.write(f" <{url}>")
                 self.targets.add(url)
         elif tag == "blockquote":
@@ -247,10 +195,14 @@ class _Walk:
             text.preformatted(-1)
         elif tag in ("ul", "ol") and self.lists:
             self.lists.pop()
+        self._break(tag)
+
+    def _break(self, tag: str) -> None:
+        """Break the line where an element starts or ends."""
         if tag in _PARAGRAPHS and not (tag in ("ul", "ol") and self.lists):
-            text.paragraph()
-        elif tag in _BREAKS_LINE:
-            text.line()
+            self.text.paragraph()
+        elif tag in _BREAKS_LINE and not (tag == "br" and self.state.is_hidden):
+            self.text.line()
 
     def _item(self) -> None:
         if self.state.is_hidden:
@@ -266,9 +218,10 @@ class _Walk:
         attributes = ""
         if source.lower().startswith("cid:"):
             attributes = f' src="{html.escape(one_line(source, _MAX_QUOTED_ALT, self.findings))}"'
-        elif source:
+        elif _REMOTE.match(source):
             self.findings["remote_images"] += 1
-        if not self.state.is_hidden and not _is_dot(element):
+        if not self.state.invisible and not _is_dot(element):
+            self.pictures += 1
             alternative = one_line(element.get("alt", "")[:_MAX_QUOTED_ALT], _MAX_QUOTED_ALT, self.findings)
             if alternative:
                 attributes += f' alt="{html.escape(alternative)}"'

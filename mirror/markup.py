@@ -11,31 +11,14 @@ _MAX_FORMATTING = 12
 _MAX_ESCAPES = 20_000
 # What open formatting elements cost a tree builder at each block inside them.
 _FORMATTING_BUDGET = 40_000
+_MAX_WORK = 8_000_000
 
 FORMATTING = frozenset(["a", "b", "code", "em", "i", "s", "small", "strong", "u"])
 VOID = frozenset(["br", "hr", "img"])
-BLOCKS = frozenset(
-    [
-        "blockquote",
-        "dd",
-        "div",
-        "dl",
-        "dt",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "hr",
-        "li",
-        "ol",
-        "p",
-        "pre",
-        "table",
-        "ul",
-    ]
-)
+BLOCKS = frozenset([
+    "blockquote", "dd", "div", "dl", "dt", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre",
+    "table", "ul",
+])  # fmt: skip
 _NEEDS_PARENT = {
     "li": ("ul", "ol"),
     "dd": ("dl",),
@@ -50,6 +33,7 @@ _NEEDS_PARENT = {
 }
 TAGS = FORMATTING | VOID | BLOCKS | _NEEDS_PARENT.keys() | frozenset(["abbr", "q", "sub", "sup"])
 _EDGES = BLOCKS | _NEEDS_PARENT.keys() | {"br"}
+_BOXES = frozenset(["blockquote", "dd", "li", "td", "th"])
 _HEADINGS = frozenset(["h1", "h2", "h3", "h4", "h5", "h6"])
 _STRUCTURE = frozenset(["table", "thead", "tbody", "tfoot", "tr"])
 
@@ -61,17 +45,18 @@ class Markup:
         self.truncated = False
         self._pieces: list[str] = []
         self._length = 0
-        self._open: list[tuple[str, int]] = []
+        self._open: list[tuple[str, int, int]] = []
+        self._shown = 0
         self._formatting = 0
         self._budget = _FORMATTING_BUDGET
         self._escapes = 0
         self._links = 0
+        self._children = [0]
+        self._work = 0
+        # (first piece, last piece) of the block, cell and row closed last; for the row its own first piece, too.
         self._closed = (-1, -1)
-
-    @property
-    def depth(self) -> int:
-        """How many elements are open."""
-        return len(self._open)
+        self._cell = (-1, -1)
+        self._row = (-1, -1, -1)
 
     def open(self, tag: str, attributes: str = "") -> bool:
         """Start an element; False when it was left out (then there is nothing to close)."""
@@ -92,31 +77,57 @@ class Markup:
             self._relax_paragraph()
             if tag in _HEADINGS and parent in _HEADINGS:
                 tag = "div"
-        if len(self._open) >= MAX_DEPTH:
+        if len(self._open) >= MAX_DEPTH or not self._affords():
             return False
+        self._children[-1] += 1
         self._append(f"<{tag}{attributes}>")
         if tag in VOID:
+            self._shown += 1
             return False
         self._formatting += tag in FORMATTING
         self._links += tag == "a"
-        self._open.append((tag, len(self._pieces) - 1))
+        self._open.append((tag, len(self._pieces) - 1, self._shown))
+        self._children.append(0)
         return True
 
     def close(self) -> None:
         """End the element opened last."""
-        tag, opened = self._open.pop()
+        tag, opened, shown_before = self._open.pop()
+        self._children.pop()
         self._formatting -= tag in FORMATTING
         self._links -= tag == "a"
         last = len(self._pieces) - 1
-        if opened == last and tag not in ("td", "th"):
-            self._pieces.pop()
+        if self._shown == shown_before and tag not in ("td", "th"):
+            del self._pieces[opened:]
         elif tag == "div" and self._closed == (opened + 1, last):
             # A box that holds one box and nothing else says no more than that box.
             self._pieces[opened] = ""
             self._closed = (opened, last)
+        elif tag == "tbody" and self._row[:2] == (opened + 1, last):
+            self._pieces[opened] = ""
+            self._row = (opened, last, self._row[2])
+        elif tag == "table" and self._row[:2] == (opened + 1, last):
+            self._unpack_cell(opened, self._row[2])
         else:
+            if tag in _BOXES and self._closed == (opened + 1, last) and self._pieces[opened + 1] == "<div>":
+                self._pieces[opened + 1] = ""
+                self._pieces.pop()
+                last -= 1
             self._append(f"</{tag}>")
-            self._closed = (opened, last + 1) if tag in BLOCKS else (-1, -1)
+            if tag == "tr" and self._cell == (opened + 1, last):
+                self._row = (opened, last + 1, opened)
+            elif tag in ("td", "th"):
+                self._cell = (opened, last + 1)
+            elif tag in BLOCKS:
+                self._closed = (opened, last + 1)
+
+    def _unpack_cell(self, table: int, row: int) -> None:
+        """Make a table of one cell, which only lays out, the box that it is."""
+        holds_one_box = self._closed == (row + 2, len(self._pieces) - 3)
+        self._pieces[table] = "" if holds_one_box else "<div>"
+        self._pieces[row] = self._pieces[row + 1] = ""
+        self._pieces[-2:] = [] if holds_one_box else ["</div>"]
+        self._closed = (table, len(self._pieces) - 1)
 
     def write(self, text: str) -> None:
         """Add text."""
@@ -136,6 +147,7 @@ class Markup:
                 self.truncated = True
             self._escapes += special
             text = html.escape(text, quote=False)
+        self._shown += 1
         self._append(text)
 
     def html(self) -> str:
@@ -143,6 +155,15 @@ class Markup:
         while self._open:
             self.close()
         return "".join(self._pieces)
+
+    def _affords(self) -> bool:
+        # html5lib's tree walker looks through all siblings of the parent each time it leaves an element.
+        if len(self._children) > 1:
+            self._work += self._children[-2]
+        if self._work > _MAX_WORK:
+            self.truncated = True
+            return False
+        return True
 
     def _separates(self) -> bool:
         """Whether a blank here would show: not in the structure of a table, nor beside the edge of a block."""
@@ -161,10 +182,10 @@ class Markup:
     def _relax_paragraph(self) -> None:
         # HTML5 ends an open <p> at any block: a paragraph that holds one becomes a <div>.
         for index in range(len(self._open) - 1, -1, -1):
-            tag, piece = self._open[index]
+            tag, piece, shown = self._open[index]
             if tag in ("td", "th", "caption", "div"):
                 return
             if tag == "p":
                 self._pieces[piece] = "<div>"
-                self._open[index] = ("div", piece)
+                self._open[index] = ("div", piece, shown)
                 return

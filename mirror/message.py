@@ -12,7 +12,7 @@ from mirror.invisible import Findings
 from mirror.mime import Part, read_tree
 
 MAX_MESSAGE = 50_000_000
-MAX_BODY = 4_000_000
+MAX_BODIES = 4_000_000
 _INLINE_MEDIA = ("image/", "audio/", "video/")
 _NO_FALLBACK = ("text/calendar", "text/x-vcard", "text/vcard", "text/directory", "text/rfc822-headers", "text/css")
 
@@ -81,9 +81,9 @@ def read_message(raw: bytes) -> Message:
     root, hint = read_tree(raw, findings)
     selection = _Selection()
     selection.visit([root], "mixed", in_alternative=False)
-    selection.fall_back(raw)
+    selection.fall_back()
     shown = {id(part): part for part in (*selection.text, *selection.html)}
-    bodies = {identity: _body(part, raw, findings) for identity, part in shown.items()}
+    bodies = dict(zip(shown, _bodies(list(shown.values()), raw, findings), strict=True))
     order = list(bodies)
     return Message(
         header=raw[: root.start] if root.start <= MAX_BLOCK else root.block.shortened(),
@@ -94,6 +94,16 @@ def read_message(raw: bytes) -> Message:
         attachments=tuple(_attachment(part, raw, selection) for part in selection.attachments),
         findings=dict(findings | _named(root, selection)),
     )
+
+
+def read_attachments(raw: bytes, largest: int) -> list[tuple[str, bytes]]:
+    """(section number, decoded bytes) of each attachment of at most so many bytes, as `read_message` numbers them."""
+    raw = with_line_feeds(raw[:MAX_MESSAGE])
+    selection = _Selection()
+    selection.visit([read_tree(raw, Findings())[0]], "mixed", in_alternative=False)
+    selection.fall_back()
+    parts = [(part.number, part.data(raw)) for part in selection.attachments]
+    return [(number, data) for number, data in parts if len(data) <= largest]
 
 
 def with_line_feeds(raw: bytes) -> bytes:
@@ -129,10 +139,11 @@ class _Selection:
                     to_html=to_html,
                 )
                 continue
+            if part.media_type.startswith("multipart/") and part.stop <= part.start:
+                continue
             is_media = part.media_type.startswith(_INLINE_MEDIA)
-            is_text = part.media_type in ("text/plain", "text/html") or (
-                part.media_type.startswith("multipart/") and part.stop > part.start
-            )
+            # A multipart without parts is shown as the text it is.
+            is_text = part.media_type in ("text/plain", "text/html") or part.media_type.startswith("multipart/")
             is_inline = (
                 part.disposition != "attachment"
                 and (is_text or is_media)
@@ -165,23 +176,32 @@ class _Selection:
             elif len(self.html) == html_before and len(self.text) > text_before:
                 self.html.extend(self.text[text_before:])
 
-    def fall_back(self, raw: bytes) -> None:
+    def fall_back(self) -> None:
         """Show the first other text part when the mail has no body at all."""
         if self.text or self.html:
             return
         for part in self.attachments:
-            if part.media_type.startswith("text/") and not part.media_type.startswith(_NO_FALLBACK):
-                if part.disposition != "attachment":
-                    self.text.append(part)
-                    self.html.append(part)
-                    return
+            is_text = part.media_type.startswith("text/") and not part.media_type.startswith(_NO_FALLBACK)
+            if is_text and part.disposition != "attachment":
+                self.text.append(part)
+                self.html.append(part)
+                return
 
 
-def _body(part: Part, raw: bytes, findings: Findings) -> Body:
-    data = part.data(raw)
-    if len(data) > MAX_BODY:
-        data = data[:MAX_BODY]
-        findings["truncated_body"] += 1
+def _bodies(parts: list[Part], raw: bytes, findings: Findings) -> list[Body]:
+    bodies = []
+    left = MAX_BODIES
+    for part in parts:
+        data = part.data(raw) if left else b""
+        if len(data) > left or not left:
+            findings["truncated_body"] += 1
+            data = data[:left]
+        left -= len(data)
+        bodies.append(_body(part, data))
+    return bodies
+
+
+def _body(part: Part, data: bytes) -> Body:
     is_flowed = part.parameters.get("format", "").lower() == "flowed"
     flowed = ("delsp" if part.parameters.get("delsp", "").lower() == "yes" else "yes") if is_flowed else ""
     media_type = "text/html" if part.media_type == "text/html" else "text/plain"

@@ -5,7 +5,10 @@ import re
 
 from mirror.invisible import Findings, visible
 
-_NOT_SHOWN = frozenset("head iframe noscript object option script select style svg template textarea title xml".split())
+_NOT_SHOWN = frozenset([
+    "head", "iframe", "noscript", "object", "option", "script", "select", "style", "svg", "template", "textarea",
+    "title", "xml",
+])  # fmt: skip
 _NAME = re.compile(r"/?[a-zA-Z][\w:-]*")
 # With any of these in it, only a real reading could tell what a person sees.
 _MAY_HIDE = re.compile(

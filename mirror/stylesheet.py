@@ -85,7 +85,7 @@ class StyleSheet:
 
     def candidates(self, tag: str, classes: list[str], identity: str) -> list[Rule]:
         """The rules whose last step fits such an element, weakest first."""
-        found = [rule for rule in self.by_tag.get(tag, ())] + [rule for rule in self.by_tag.get("", ())]
+        found = [*self.by_tag.get(tag, ()), *self.by_tag.get("", ())]
         for name in classes:
             found.extend(self.by_class.get(name, ()))
         if identity:
@@ -133,10 +133,7 @@ def _rules(css: str) -> list[tuple[str, str]]:
             break
         prelude = css[position:opening].rpartition(";")[2].rpartition("}")[2].strip()
         if prelude.startswith("@"):
-            if applies(prelude):
-                position = opening + 1
-            else:
-                position = _closing(css, opening)
+            position = opening + 1 if applies(prelude) else _closing(css, opening)
             continue
         closing = css.find("}", opening)
         closing = len(css) if closing < 0 else closing

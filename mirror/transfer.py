@@ -14,14 +14,15 @@ _PADDING = re.compile(rb"=+")
 _MAX_RUNS = 2_000
 _BASE64_LINES = re.compile(rb"[A-Za-z0-9+/\r\n]*")
 _SOFT_BREAK_WITH_BLANKS = re.compile(rb"=[ \t]+(?=\r?\n)")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _COMMENT = re.compile(r"\([^()]*\)")
 _UUENCODE = frozenset({"x-uuencode", "uuencode", "uue", "x-uue"})
 
 
 def encoding_of(value: str) -> str:
     """The encoding that a Content-Transfer-Encoding header names, lower case; "" for none."""
-    words = re.split(r"[\s;,]+", _COMMENT.sub(" ", value[:200]).strip().strip("\"'"))
-    return words[0].lower().strip("\"'.:")[:40]
+    match = _NAME.search(_COMMENT.sub(" ", value[:200]).lower())
+    return match[0] if match else ""
 
 
 def decode_part(section: bytes, encoding: str) -> bytes:

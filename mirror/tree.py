@@ -5,6 +5,7 @@ import re
 import lxml.etree
 import lxml.html
 
+from mirror.balance import balanced
 from mirror.invisible import Findings
 
 MAX_INPUT = 4_000_000
@@ -14,7 +15,9 @@ _MAX_NESTED = 1_500
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)((?:[^<>]{0,2000}))>")
 _TELLING = re.compile(r"(?i)style|class|id\s*=|hidden|href|src|media")
 _RAW_TEXT = frozenset({"script", "style", "title", "textarea"})
-_NEVER_CLOSED = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+_NEVER_CLOSED = frozenset([
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
+])  # fmt: skip
 
 
 def parse_html(markup: str, findings: Findings) -> lxml.html.HtmlElement | None:
@@ -22,6 +25,7 @@ def parse_html(markup: str, findings: Findings) -> lxml.html.HtmlElement | None:
     markup = _bounded(markup, findings)
     if not markup.strip():
         return None
+    markup = balanced(markup)
     root, is_cut = _parse(markup)
     if is_cut:
         root, is_cut = _parse(_flattened(markup))

@@ -1,4 +1,4 @@
-"""Encoded words (RFC 2047) as mailers write them: glued to text, in quotes, with raw blanks, bad padding, a language."""
+"""Encoded words (RFC 2047) as mailers write them: glued to text, in quotes, with raw blanks or bad padding."""
 
 import re
 

@@ -58,7 +58,10 @@ class Mailbox:
     def page(self, folder: FolderState, query: Query | None, after: Position | None, limit: int) -> Page:
         """The next messages of a folder that match."""
         policy = self.caller.policy.content
-        page = self.reader.page(folder.id, query, after, limit, view(policy, self.now))
+        restricted = view(policy, self.now)
+        page = self.reader.page(folder.id, query, after, limit, restricted)
+        if restricted is not None:
+            return page
         shown = [seen for message in page.messages if (seen := visible(message, policy, self.now)) is not None]
         return replace(page, messages=shown)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Any, Literal
 
 import idna
 
@@ -58,13 +58,15 @@ def visible(message: MirroredMessage, policy: ContentPolicy, now: datetime) -> M
         return None
     if not _sender_allowed(message, policy) or _any_glob(policy.subject_deny, message.subject):
         return None
-    return replace(
-        message,
-        preview=message.preview if policy.bodies else "",
-        text=message.text if policy.bodies or message.text is None else "",
-        html=message.html if policy.bodies and policy.html else None,
-        attachments=allowed_attachments(message.attachments, policy.attachments),
-    )
+    changes: dict[str, Any] = {}
+    if not policy.bodies and (message.text or message.preview):
+        changes |= {"preview": "", "text": None if message.text is None else ""}
+    if message.html is not None and not (policy.bodies and policy.html):
+        changes["html"] = None
+    allowed = allowed_attachments(message.attachments, policy.attachments)
+    if allowed != message.attachments:
+        changes["attachments"] = allowed
+    return replace(message, **changes) if changes else message
 
 
 def view(policy: ContentPolicy, now: datetime) -> Callable[[MirroredMessage], MirroredMessage | None] | None:

@@ -82,7 +82,7 @@ class Reader:
             sql.register(self._connection)
             self._progress = Progress(self._connection)
             self._scopes: dict[int, tuple[float, Scope]] = {}
-            self._folders: tuple[int, list[FolderState]] | None = None
+            self._folders: tuple[int, list[FolderState]] = (-1, [])
             row = self._connection.execute(_EPOCH).fetchone()
         except sqlite3.OperationalError as exc:
             self._connection.close()
@@ -110,10 +110,19 @@ class Reader:
     def folders(self) -> list[FolderState]:
         """Every folder of the mirror that upstream still has, by name."""
         with self._reading():
+            # Their counts walk the index: once for each version of the file is enough.
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-            if self._folders is None or self._folders[0] != version:
+            if self._folders[0] != version:
                 self._folders = (version, [rows.folder(row) for row in self._connection.execute(_FOLDERS)])
             return list(self._folders[1])
+
+    def blob(self, content: int, part: str) -> bytes | None:
+        """SHA-256 of an attachment that is kept offline (`mirror.blobs.blob_path`), None when it is not."""
+        with self._reading():
+            row = self._connection.execute(
+                "SELECT digest FROM attachment_blob WHERE content = ? AND part = ?", (content, part)
+            ).fetchone()
+        return None if row is None else bytes(row[0])
 
     def last_pass(self) -> LastPass:
         """When the mirror was last brought to agree with upstream, and what stood in the way."""

@@ -8,7 +8,8 @@ import pytest
 from config.identity import Provider
 from mirror.parsing import Parsers
 from tests.mirror.mailbox import Mirror, provider_at
-from tests.servers.dovecot import PASSWORD, Dovecot
+from tests.servers.dovecot import Dovecot
+from tests.servers.ports import PASSWORD
 
 
 @pytest.fixture(scope="session")

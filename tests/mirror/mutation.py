@@ -6,9 +6,10 @@ from pathlib import Path
 
 MAX_SIZE = 60_000
 _FRAGMENTS = (
-    b"\0", b"\r", b"\n\n", b"\r\n\r\n", b"--", b"=?utf-8?B?", b"?=", b'"', b"<", b">", b"(", b";", b"=\n", b"\xff", b"\x1b$B",
-    b"Content-Type: multipart/mixed; boundary=x\n", b"Content-Transfer-Encoding: base64\n", b"<!--", b"<style>", b"<table>",
-    b"</div>", b"&#x200b;", b"From: ", b"\xe2\x80\xae", b"<div style='display:none'>", b"\xf3\xa0\x81\x81",
+    b"\0", b"\r", b"\n\n", b"\r\n\r\n", b"--", b"=?utf-8?B?", b"?=", b'"', b"<", b">", b"(", b";", b"=\n", b"\xff",
+    b"\x1b$B", b"Content-Type: multipart/mixed; boundary=x\n", b"Content-Transfer-Encoding: base64\n", b"<!--",
+    b"<style>", b"<table>", b"</div>", b"&#x200b;", b"From: ", b"\xe2\x80\xae", b"<div style='display:none'>",
+    b"\xf3\xa0\x81\x81",
 )  # fmt: skip
 
 

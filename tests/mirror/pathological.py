@@ -26,6 +26,10 @@ def _many_parts(count: int) -> bytes:
     return b"Subject: hostile\nContent-Type: multipart/mixed; boundary=b\n\n" + b"--b\n\nx\n" * count + b"--b--\n"
 
 
+def _parts(part: bytes, count: int) -> bytes:
+    return b"Content-Type: multipart/mixed; boundary=b\n\n" + (b"--b\n" + part + b"\n") * count + b"--b--\n"
+
+
 def _rules_and_elements() -> bytes:
     rules = b"".join(b".c .c%d{display:none}" % n for n in range(3_000))
     return _html(b"<style>" + rules + b"</style>" + b'<p class="c c1 c2 c3">x</p>' * 20_000)
@@ -35,6 +39,7 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "unclosed formatting": lambda: _html(b"".join(b"<p><font color=c%d>x" % n for n in range(2_500))),
     "unclosed formatting, 240 KB": lambda: _html(b"".join(b"<p><font color=c%d>x" % n for n in range(12_000))),
     "unclosed bold": lambda: _html(b"<b><i><u><p>x" * 20_000),
+    "100,000 unclosed tags": lambda: _html(b"<p>" * 50_000 + b"<span>" * 50_000 + b"x"),
     "1 MB of ampersands": lambda: _html(b"&" * _MEGABYTE),
     "1 MB of less-than": lambda: _html(b"<" * _MEGABYTE),
     "1 MB of escapes": lambda: _html(b"&amp;" * (_MEGABYTE // 5)),
@@ -44,6 +49,13 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "deep links": lambda: _html(b"<a href=https://example.org/>x" * 30_000),
     "deep quotes": lambda: _html(b"<blockquote>x" * 30_000),
     "many tables without cells": lambda: _html(b"<table>x" * 30_000),
+    "many siblings with children": lambda: _html(b"<div>" + b"<p>x<b>y</b></p>" * 25_000),
+    "a long table": lambda: _html(b"<table>" + b"<tr><td>a<td>b" * 20_000),
+    "many bold words": lambda: _html(b"<b>x</b> " * 50_000),
+    "hidden formatting carried on": lambda: _html(b"<p><b style='display:block'>x" * 30_000),
+    "hidden items never closed": lambda: _html(b"<ul><li style='display:none'>x<dl><dd>" * 20_000),
+    "stray tags": lambda: _html(b"<i hidden>" + b"</p></td><tr></b>x" * 50_000),
+    "open tables with hidden cells": lambda: _html(b"<table><td style='left:0'>" * 30_000),
     "20,000 attributes": lambda: _html(b"<p " + b" ".join(b"a%d=1" % n for n in range(20_000)) + b">x</p>"),
     "one long style": lambda: _html(b'<p style="' + b"display:block;" * 70_000 + b'">x</p>'),
     "many styles": lambda: _html(
@@ -97,6 +109,11 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "1 MB of NULs": lambda: b"\0" * _MEGABYTE,
     "NULs in HTML": lambda: _html(b"<p>\0x" * 200_000),
     "CR only": lambda: b"Subject: x\rContent-Type: text/html\r\r" + b"<p>x\r" * 500_000,
+    "2,000 parts of HTML": lambda: _parts(b"Content-Type: text/html\n\n" + b"<p>x<b>y" * 300, 2_000),
+    "2,000 parts of invisible text": lambda: _parts(
+        b"Content-Type: text/plain; charset=utf-8\n\n" + "\u200b".encode() * 8_000, 2_000
+    ),
+    "2,000 attachments": lambda: _parts(b"Content-Type: image/png\nContent-Transfer-Encoding: base64\n\nQQ==", 2_000),
     "delimiters only": lambda: b"Content-Type: multipart/mixed; boundary=a\n\n" + b"--a\n" * 1_000_000,
     "dashes only": lambda: b"Content-Type: multipart/mixed; boundary=-\n\n" + b"-" * 5_000_000,
     "2 MB of HTML text": lambda: _html(b"<p>some words in a paragraph</p>" * 65_000),

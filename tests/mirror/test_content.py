@@ -151,7 +151,7 @@ def test_quoted_printable_is_joined_at_soft_breaks() -> None:
 
 
 def test_direction_override_leaves_a_display_name() -> None:
-    envelope = read_envelope("From: =?utf-8?q?Bob=E2=80=AEecila?= <a@example.org>\n\n".encode())
+    envelope = read_envelope(b"From: =?utf-8?q?Bob=E2=80=AEecila?= <a@example.org>\n\n")
 
     assert envelope.from_ == (Address("Bobecila", "a@example.org"),)
     assert envelope.findings["invisible_chars"] > 0
@@ -187,7 +187,7 @@ def test_invisible_characters_leave_a_subject() -> None:
 
 
 def test_emoji_and_the_joiners_of_scripts_stay() -> None:
-    text = "👨\u200d👩\u200d👧 می\u200cخواهم क्\u200dष"
+    text = "👨\u200d👩\u200d👧 می\u200cخواهم क्\u200dष"  # noqa: RUF001 - Persian
     assert read_content(plain_mail(text)).text == text
 
 

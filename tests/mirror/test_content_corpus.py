@@ -1,17 +1,22 @@
 """The whole mail corpus: nothing raises, nothing readable is lost, nothing takes long."""
 
+import re
 import time
 from collections import defaultdict
 
 import pytest
 
+from mirror.charset import decode
 from mirror.content import Content, clean_html, read_content, recleaned
+from mirror.message import read_message
 from tests.corpus import corpus_root, messages, needs_corpus
 from tests.mirror.agreement import FIELDS, VERDICTS, comparisons
 from tests.mirror.mail import everything
 from tests.mirror.mutation import mutations
 from tests.mirror.test_content_properties import UNSEEN
 
+WORD = re.compile(r"\w")
+MARKUP = re.compile(r"(?is)<!--.*?-->|<(style|script|title)\b.*?</\1>|<[^>]*>|&nbsp;")
 pytestmark = needs_corpus
 
 
@@ -36,7 +41,9 @@ def test_no_body_part_with_words_gives_an_empty_text() -> None:
     for path in messages():
         content = read_content(path.read_bytes())
         if not content.text.strip():
-            assert content.normalised_html == "" or content.findings.get("hidden_chars", 0) == 0, path
+            message = read_message(path.read_bytes())
+            for body in message.bodies:
+                assert not WORD.search(MARKUP.sub("", decode(body.data, body.charset, message.hint))), path
 
 
 def test_agreement_with_stalwart() -> None:
@@ -75,4 +82,4 @@ def test_mutated_messages_are_read_within_two_seconds() -> None:
 def test_100_000_mutated_messages_are_read_within_two_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     worst = run_mutations(100_000, seed=2)
     with capsys.disabled():
-        print(f"\n100,000 mutated messages: no exception, worst {worst * 1000:.0f} ms")
+        print(f"\n100,000 mutated messages: no exception, worst {worst * 1000:.0f} ms")  # noqa: T201 - a soak prints its figures

@@ -21,8 +21,8 @@ def peak():
 
 read_content(b"Content-Type: text/html\\n\\n<style>.x{y:z}</style><p style='color:red'>x")
 clean_html("<p>x</p>")
+idle = peak()
 raw = INPUTS[sys.argv[1]]()
-idle = min(peak(), 60.0)
 started = time.process_time()
 content = read_content(raw)
 clean_html(content.normalised_html)

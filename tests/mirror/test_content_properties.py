@@ -21,28 +21,32 @@ UNSEEN = re.compile(
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
 )
 FRAGMENTS = (
-    "<p>", "</p>", "<div>", "</div>", "<b>", "</b>", "<i>", "<a href='https://x.example/'>", "<a href='javascript:1'>",
-    "</a>", "<table>", "</table>", "<tr>", "<td>", "</td>", "<th colspan=2>", "<caption>", "<tbody>", "<ul>", "<ol>",
-    "<li>", "</ul>", "<dl>", "<dt>", "<dd>", "<blockquote>", "</blockquote>", "<pre>", "</pre>", "<h1>", "<h2>",
-    "</h1>", "<br>", "<hr>", "<img src='https://evil.example/x.png' alt='pic'>", "<img src=cid:a alt='<b>'>", "<!--",
-    "-->", "<style>", "</style>", "<script>", "</script>", "<title>", "</title>", "<svg>", "</svg>", "<form>",
-    "<select>", "<option>", "<textarea>", "</textarea>", "<template>", "<noscript>", "<plaintext>", "<xmp>", "<frameset>",
-    "<body>", "</body>", "<html>", "<head>", "</head>", "<center>", "<font color=white>", "</font>", "<span hidden>",
-    "<div style='display:none'>", "<p style='font-size:0'>", "&lt;", "&amp;", "&#0;", "&#x202e;", "&#xd800;", "&nbsp;",
-    "\u200b", "\u00ad", "\U000e0041", "\u202e", "\ud7ff", " ", "\n", "word", "ä", "<", ">", "&", '"', "'", "]]>", "<?x",
-    "<![CDATA[", "<o:p>", "</o:p>", "<a href='//evil.example/'>", "<a href='data:text/html,x'>", "</", "<nobr>", "<code>",
-    "<sub>", "<s>", "<q>", "<abbr>", "<object>", "<iframe src=x>", "<math>", "<button>", "<input value=x>", "<details>",
+    "<p>", "</p>", "<div>", "</div>", "<b>", "</b>", "<i>", "<a href='https://x.example/'>",
+    "<a href='javascript:1'>", "</a>", "<table>", "</table>", "<tr>", "<td>", "</td>", "<th colspan=2>", "<caption>",
+    "<tbody>", "<ul>", "<ol>", "<li>", "</ul>", "<dl>", "<dt>", "<dd>", "<blockquote>", "</blockquote>", "<pre>",
+    "</pre>", "<h1>", "<h2>", "</h1>", "<br>", "<hr>", "<img src='https://evil.example/x.png' alt='pic'>",
+    "<img src=cid:a alt='<b>'>", "<!--", "-->", "<style>", "</style>", "<script>", "</script>", "<title>", "</title>",
+    "<svg>", "</svg>", "<form>", "<select>", "<option>", "<textarea>", "</textarea>", "<template>", "<noscript>",
+    "<plaintext>", "<xmp>", "<frameset>", "<body>", "</body>", "<html>", "<head>", "</head>", "<center>",
+    "<font color=white>", "</font>", "<span hidden>", "<div style='display:none'>", "<p style='font-size:0'>", "&lt;",
+    "&amp;", "&#0;", "&#x202e;", "&#xd800;", "&nbsp;", "\u200b", "\u00ad", "\U000e0041", "\u202e", "\ud7ff", " ",
+    "\n", "word", "ä", "<", ">", "&", '"', "'", "]]>", "<?x", "<![CDATA[", "<o:p>", "</o:p>",
+    "<a href='//evil.example/'>", "<a href='data:text/html,x'>", "</", "<nobr>", "<code>", "<sub>", "<s>", "<q>",
+    "<abbr>", "<object>", "<iframe src=x>", "<math>", "<button>", "<input value=x>", "<details>",
 )  # fmt: skip
 MARKUP = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=4), max_size=40).map("".join)
 PIECES = (
-    b"From: a@example.org\n", b"From : =?utf-8?Q?a?= <b@c>\r\n", b"Subject: \xe4\xff=?koi8-r?B?8A==?=\n", b"To: (((\n",
-    b"Content-Type: multipart/mixed; boundary=b\n", b"Content-Type: multipart/alternative; boundary=\"b\"\r\n",
-    b"Content-Type: text/html\n", b"Content-Type: text/plain; charset=utf-16; format=flowed\n", b"\n", b"\r\n", b"\r",
-    b"Content-Type: message/rfc822\n", b"Content-Transfer-Encoding: base64\n", b"Content-Transfer-Encoding: x-uuencode\n",
-    b"Content-Transfer-Encoding: quoted-printable\n", b"--b\n", b"--b\r\n", b"--b--\n", b"begin 644 x\n", b"SGVsbG8=\n",
-    b"Content-Disposition: attachment; filename*0*=utf-8''%ff; filename*1=..%2f\n", b"Date: 0 0 0 0:0:0 +9999\n", b"\0",
-    b"Message-ID: <>\nReferences: <a\n b> <c>\n", b"=\n", b"=E4=\n", b"\x1b$B!!\x1b(B", b"\xff\xfe", b"<p>", b" continued\n",
-    b"Content-ID: <a>\n", b"Date: Mon, 1 Jan 2024 10:00:00 +0100\n", b":\n", b"junk\n", b"<style>p{display:none}</style>",
+    b"From: a@example.org\n", b"From : =?utf-8?Q?a?= <b@c>\r\n", b"Subject: \xe4\xff=?koi8-r?B?8A==?=\n",
+    b"To: (((\n", b"Content-Type: multipart/mixed; boundary=b\n",
+    b"Content-Type: multipart/alternative; boundary=\"b\"\r\n", b"Content-Type: text/html\n",
+    b"Content-Type: text/plain; charset=utf-16; format=flowed\n", b"\n", b"\r\n", b"\r",
+    b"Content-Type: message/rfc822\n", b"Content-Transfer-Encoding: base64\n",
+    b"Content-Transfer-Encoding: x-uuencode\n", b"Content-Transfer-Encoding: quoted-printable\n", b"--b\n",
+    b"--b\r\n", b"--b--\n", b"begin 644 x\n", b"SGVsbG8=\n",
+    b"Content-Disposition: attachment; filename*0*=utf-8''%ff; filename*1=..%2f\n", b"Date: 0 0 0 0:0:0 +9999\n",
+    b"\0", b"Message-ID: <>\nReferences: <a\n b> <c>\n", b"=\n", b"=E4=\n", b"\x1b$B!!\x1b(B", b"\xff\xfe", b"<p>",
+    b" continued\n", b"Content-ID: <a>\n", b"Date: Mon, 1 Jan 2024 10:00:00 +0100\n", b":\n", b"junk\n",
+    b"<style>p{display:none}</style>",
 )  # fmt: skip
 MAIL = st.lists(st.sampled_from(PIECES) | st.binary(max_size=6), max_size=40).map(b"".join)
 

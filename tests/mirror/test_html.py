@@ -48,6 +48,14 @@ HIDING = [
     "width:0;overflow-x:hidden",
     "max-width:0;overflow:hidden",
     "filter:opacity(0)",
+    "margin-left:-100%",
+    "position:absolute;left:-100vw",
+    "position:absolute;top:-100%",
+    "transform:translateX(-9999px)",
+    "scale:0",
+    "zoom:0",
+    "content-visibility:hidden",
+    "width:1px;height:1px;overflow:hidden",
     "color:red;display:none",
     "display:block;display:none",
 ]
@@ -72,6 +80,11 @@ SHOWING = [
     "transform:scale(0.5)",
     "visibility:visible",
     "width:100px;overflow:hidden",
+    "width:100%;overflow:hidden",
+    "transform:translate(-50%,-50%)",
+    "margin:-10px",
+    "zoom:1",
+    "scale:1",
 ]
 
 
@@ -151,6 +164,29 @@ def test_child_may_override_size_and_visibility_but_not_display() -> None:
     assert shown('<div style="display:none">a<b style="display:block">b</b></div>') == ""
 
 
+@pytest.mark.parametrize(
+    "markup",
+    [
+        '<p style="display:none">a<tr>b<td>c</td>d</p>stays',
+        '<div style="display:none">a</p>b</h1>c</td>d</ul>e</div>stays',
+        '<div style="display:none"><table><tr><td>a</div>b</td></tr></table>c</div>stays',
+        '<p><b style="display:none">a</p><p>b</b>stays</p>',
+        '<p><font style="font-size:0">a</p><p>b</font>stays</p>',
+        '<a href="https://x.example/"><p style="display:none">a</a>b</p>stays',
+        '<div><span style="display:none">a<p>b</span>c</p></div>stays',
+        '<ul><li style="display:none">a<li>stays</ul>',
+        '<table><tr><td style="display:none">a<td>stays</table>',
+        '<p style="display:none">a<div>stays</div>',
+    ],
+)
+def test_sloppy_tags_end_hidden_elements_where_a_browser_ends_them(markup: str) -> None:
+    assert shown(markup).removeprefix("- ") == "stays"
+
+
+def test_zero_sizes_in_attributes_hide_what_overflow_cuts_off() -> None:
+    assert shown('<table><tr><td height="0" style="overflow:hidden">gone</td><td>stays</td></tr></table>') == "stays"
+
+
 def test_hidden_attribute_and_closed_dialog_hide() -> None:
     assert shown("<p hidden>a</p><dialog>b</dialog><dialog open>c</dialog>") == "c"
 
@@ -212,13 +248,15 @@ def test_text_is_not_markdown() -> None:
         ('<p onclick="x()" style="color:red" class=a>a</p>', "<p>a</p>"),
         ("<div><div><p>a</p></div></div>", "<p>a</p>"),
         ("<p></p><b></b>a", "a"),
+        ("<table><tbody><tr><td><table><tr><td>a</table></table>", "<div>a</div>"),
+        ("<table><tr><td><tr><td>a<td>b</table>", "<table><tbody><tr><td>a</td><td>b</td></tr></tbody></table>"),
         ("<center>a</center>", "<div>a</div>"),
         ('<a href="https://x.example/?a=1&amp;b=2">a</a>', '<a href="https://x.example/?a=1&amp;b=2">a</a>'),
         ('<img src="https://x.example/a.png" alt="A">', '<img alt="A">'),
         ('<img src="cid:a@x" alt="A">', '<img src="cid:a@x" alt="A">'),
         (
-            '<table><tr><td colspan="2" width=9>a</td></tr></table>',
-            '<table><tbody><tr><td colspan="2">a</td></tr></tbody></table>',
+            '<table><tr><td colspan="2" width=9>a<td>b</table>',
+            '<table><tbody><tr><td colspan="2">a</td><td>b</td></tr></tbody></table>',
         ),
         ("<form action=x><input name=a><button>b</button></form>", "b"),
         ("<base href=https://evil.example/><meta http-equiv=refresh content=0>a<link rel=stylesheet href=x>", "a"),

@@ -14,9 +14,8 @@ from mirror.parsing import Parsers
 from mirror.sync import Pass
 from tests.mirror.mailbox import Mirror, provider_at, truth
 from tests.servers.dovecot import Dovecot
-from tests.servers.pymap import PASSWORD as PYMAP_PASSWORD
-from tests.servers.pymap import USER as PYMAP_USER
-from tests.servers.pymap import Pymap
+from tests.servers.ports import PASSWORD
+from tests.servers.pymap import USER, Pymap
 from tests.servers.second_client import Incoming, SecondClient
 
 MakeMirror = Callable[[Provider], Mirror]
@@ -38,9 +37,9 @@ def mailbox(
     """A mirror and a second client on the same empty mailbox, on each kind of server."""
     if request.param == "pymap":
         server: Pymap = request.getfixturevalue("pymap_server")
-        password_file.write_text(PYMAP_PASSWORD, "utf-8")
+        password_file.write_text(PASSWORD, "utf-8")
         with server.client() as client:
-            yield make_mirror(provider_at(server.port, PYMAP_USER, password_file)), client
+            yield make_mirror(provider_at(server.port, USER, password_file)), client
     else:
         dovecot: Dovecot = request.getfixturevalue(request.param)
         with dovecot.client(user) as client:

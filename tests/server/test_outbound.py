@@ -23,8 +23,8 @@ from server.policy import parse_recipient
 from server.submission import Parcel, SubmissionUnavailable, submit
 from tests.server.door import ASSISTANT, Answered, Caller, Door, settings_for
 from tests.servers.certificates import Certificates
-from tests.servers.ports import free_port
-from tests.servers.smtp import PASSWORD, SmtpSink
+from tests.servers.ports import PASSWORD, free_port
+from tests.servers.smtp import SmtpSink
 
 ANYBODY = {
     **ASSISTANT,

@@ -1,4 +1,4 @@
-"""The commands as processes, on a real mailbox: what an operator and a client see when things are stopped and killed."""
+"""The commands as processes on a real mailbox: what operator and client see when things are stopped and killed."""
 
 import json
 import os
@@ -19,8 +19,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from bench.mail import generate
-from tests.servers.dovecot import PASSWORD, Dovecot
-from tests.servers.ports import free_port
+from tests.servers.dovecot import Dovecot
+from tests.servers.ports import PASSWORD, free_port
 from tests.servers.smtp import SmtpSink
 
 CONFIGURATION = """
@@ -67,7 +67,8 @@ def mail(subject: str, body: str = "Hello Alice.") -> bytes:
     """A small plain mail."""
     return (
         f"From: Bob <bob@example.net>\r\nTo: alice@example.org\r\nSubject: {subject}\r\n"
-        f"Date: Mon, 5 Jan 2026 10:00:00 +0100\r\nMessage-ID: <{subject.replace(' ', '.')}@example.net>\r\n\r\n{body}\r\n"
+        f"Date: Mon, 5 Jan 2026 10:00:00 +0100\r\nMessage-ID: <{subject.replace(' ', '.')}@example.net>\r\n"
+        f"\r\n{body}\r\n"
     ).encode()
 
 
@@ -114,7 +115,7 @@ class Installation:
     def answers(self) -> bool:
         """Whether the server says it is well."""
         try:
-            return httpx2.get(f"http://127.0.0.1:{self.port}/healthz", timeout=5).json() == {"status": "ok"}
+            return bool(httpx2.get(f"http://127.0.0.1:{self.port}/healthz", timeout=5).json()["status"] == "ok")
         except httpx2.TransportError:
             return False
 

@@ -164,13 +164,14 @@ def test_inbox_is_found_in_any_case_and_other_names_are_not(door: Door) -> None:
 )
 def test_a_hidden_and_a_missing_folder_give_the_same_bytes(door: Door, tool: str) -> None:
     caller = door.caller()
-    arguments: dict[str, object] = {
+    every: dict[str, dict[str, object]] = {
         "list_messages": {},
         "search_messages": {"query": "subject plan"},
         "read_message": {"uid": uid_of(caller, "Lunch")},
         "read_messages": {"uids": [uid_of(caller, "Lunch")]},
         "update_message_flags": {"uid": uid_of(caller, "Lunch"), "flags": ["seen"], "action": "add"},
-    }[tool]
+    }
+    arguments = every[tool]
     hidden = caller.call(tool, folder="Secret plans", **arguments)
     missing = caller.call(tool, folder="Secret plan", **arguments)
     assert hidden.is_error

@@ -1,0 +1,150 @@
+"""`python -m bench [PART …]`: how long a generated mailbox on a real Dovecot takes to be mirrored, searched and read.
+
+Parts: wire, sync (with the classic tools beside it), reads, http, memory, and search and content, which have tables of
+their own. Without a part, everything runs.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from bench.door import over_http
+from bench.figures import Report, Section
+from bench.installation import ROOT, Installation, Mailbox, fill
+from bench.machine import this_machine
+from bench.memory import resident_memory
+from bench.peers import installed_peers
+from bench.reading import in_process, questions
+from bench.syncing import first_sync, mirror_size, nothing_new
+from bench.wire import wire_floor
+from tests.servers.dovecot import Dovecot
+
+OWN_TABLES = {"search": ("Searches on a mirror of their own", "bench.search", "--messages")}
+"""Parts that are programs of their own: title, module, and its option for the number of messages."""
+PARTS = ("wire", "sync", "reads", "http", "memory", *OWN_TABLES)
+_DOCUMENT = ROOT / "docs" / "benchmarks.md"
+
+_HEAD = """\
+# Benchmarks
+
+Written by `make bench ARGS=--write-docs`; do not edit. `make bench` prints the same table for your machine. Other
+numbers of messages: `make bench ARGS="--messages 20000"`; single parts: `make bench ARGS="sync http"`.
+
+Machine: {machine}.
+
+Mailbox: {mailbox}, on a Dovecot on loopback (Maildir, no fsync). The wire floor is the same mailbox fetched once by
+imapclient and thrown away; ratios are to it (`wire`), to an echo tool of the MCP SDK in the same server process
+(`echo`, `sdk echo`) or to the size of the mail (`mail`). mbsync, mu and notmuch run in turn with ours on the same
+server, from nothing each time, with their default settings where nothing else is said.
+
+"""
+
+
+@click.command(help=__doc__)
+@click.argument("parts", nargs=-1, type=click.Choice(PARTS))
+@click.option("--messages", default=5_000, show_default=True, type=click.IntRange(200), help="Size of the mailbox.")
+@click.option("--runs", default=3, show_default=True, type=click.IntRange(1), help="Runs that a median is taken of.")
+@click.option(
+    "--calls", default=400, show_default=True, type=click.IntRange(20), help="Calls of each kind of question."
+)
+@click.option("--peers/--no-peers", default=True, help="Whether mbsync, mu and notmuch run beside the first sync.")
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Also write the figures here."
+)
+@click.option("--write-docs", is_flag=True, help="Also write docs/benchmarks.md.")
+def main(
+    parts: Sequence[str],
+    messages: int,
+    runs: int,
+    calls: int,
+    peers: bool,
+    json_file: Path | None,
+    write_docs: bool,
+) -> None:
+    """Run the parts and show what they found."""
+    chosen = set(parts or PARTS)
+    console = Console(stderr=True)
+    report = Report(this_machine(), "none")
+    if chosen - OWN_TABLES.keys():
+        folder = Path(tempfile.mkdtemp(prefix="postmirror-bench-"))
+        try:
+            with Dovecot(tls=False) as dovecot:
+                console.print(f"filling a mailbox with {messages} messages")
+                mailbox = fill(dovecot, "bench", messages)
+                report.mailbox = mailbox.described
+                _measure(report, mailbox, folder, chosen, runs=runs, calls=calls, peers=peers, console=console)
+        finally:
+            shutil.rmtree(folder)
+    for part in OWN_TABLES.keys() & chosen:
+        console.print(part)
+        report.sections.append(_own_table(part, messages))
+    report.show(Console())
+    if json_file is not None:
+        json_file.write_text(json.dumps(report.as_json(), indent=2) + "\n", "utf-8")
+    if write_docs:
+        write_document(report)
+
+
+def _measure(
+    report: Report,
+    mailbox: Mailbox,
+    folder: Path,
+    chosen: set[str],
+    *,
+    runs: int,
+    calls: int,
+    peers: bool,
+    console: Console,
+) -> None:
+    """Run the parts that need the mailbox; each adds its sections to the report."""
+    if chosen & {"wire", "sync"}:
+        console.print("wire")
+        report.sections.append(wire_floor(mailbox, runs))
+    if "sync" in chosen:
+        others, missing = installed_peers() if peers else ([], [])
+        if missing:
+            console.print(f"not compared with {', '.join(missing)}: not installed", style="yellow")
+        console.print(f"sync, {runs} times" + (f", with {', '.join(peer.name for peer in others)}" if others else ""))
+        section, installation = first_sync(mailbox, folder, runs, others)
+        report.sections += [section, nothing_new(installation, mailbox, runs, others)]
+    elif chosen & {"reads", "http", "memory"}:
+        console.print("mirroring")
+        installation = Installation(folder / "ours", mailbox)
+        installation.postmirror("sync", "--json")
+    if chosen & {"reads", "http", "memory"}:
+        asked = questions(installation)
+        if "reads" in chosen:
+            console.print("reads")
+            report.sections.append(in_process(installation, asked, calls))
+        if "http" in chosen:
+            console.print("http")
+            report.sections += over_http(installation, asked, calls)
+        if "memory" in chosen:
+            console.print("memory")
+            report.sections.append(resident_memory(mailbox, folder, installation, asked))
+    if "sync" in chosen:
+        report.sections.append(mirror_size(installation, mailbox))
+
+
+def _own_table(part: str, messages: int) -> Section:
+    title, module, option = OWN_TABLES[part]
+    command = [sys.executable, "-m", module, option, str(messages)]
+    printed = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return Section(title, ("", ""), text=printed)
+
+
+def write_document(report: Report) -> None:
+    """Write docs/benchmarks.md anew from this run."""
+    _DOCUMENT.parent.mkdir(exist_ok=True)
+    _DOCUMENT.write_text(_HEAD.format(machine=report.machine, mailbox=report.mailbox) + report.markdown(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
