@@ -4,6 +4,7 @@ A Reader has one read-only connection and serves one thread at a time. Several m
 """
 
 import json
+import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +25,14 @@ from mirror.query.progress import OutOfTime, Progress
 from mirror.query.search import Scope, Search, content_moment
 from mirror.query.tree import Node, OneOf, Positions, Query, conditions, evaluate, replace_nodes
 
+_log = logging.getLogger(__name__)
+
 View = Callable[[MirroredMessage], MirroredMessage | None]
-"""What a profile sees of a message, or None. Its argument has text and headers where they are mirrored."""
+"""What a profile sees of a message, or None. Its argument has text and headers where they are mirrored.
+
+A view is pure. It may drop fields and delete spans of text; whatever it puts in their place must be no text that a
+pattern could find. It leaves id, content, internaldate and size as they are, and adds nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +165,9 @@ class Reader:
                     return restricted(scope, wanted, after, limit, view)
                 return (self._sorted if wanted.order else self._newest)(scope, wanted, after, limit)
             finally:
+                if self._progress.is_over():
+                    shape = [type(node).__name__ for node in conditions(wanted.filter)]
+                    _log.warning("search out of time: %d messages, %s, order %s", scope.messages, shape, wanted.order)
                 self._progress.stop()
 
     def _newest(self, scope: Scope, query: Query, after: Position | None, limit: int) -> Page:
@@ -325,12 +335,19 @@ _EPOCH = "SELECT epoch FROM mirror"
 _FOLDERS = """
     SELECT folder.id, folder.raw, folder.name, folder.delimiter, folder.attributes, folder.role, folder.selectable,
         folder.uidvalidity, folder.as_of, folder.enumerated, folder.error,
-        (SELECT count(*) FROM message WHERE message.folder = folder.id),
-        (SELECT count(*) FROM content CROSS JOIN message ON message.content = content.id
-            WHERE content.state < 2 AND message.folder = folder.id),
-        (SELECT count(*) FROM attempt CROSS JOIN message ON message.content = attempt.content
-            WHERE attempt.crashes >= 2 AND message.folder = folder.id)
+        (SELECT count(*) FROM message INDEXED BY message_walk WHERE message.folder = folder.id),
+        coalesce(pending.messages, 0), coalesce(quarantined.messages, 0)
     FROM folder
+    LEFT JOIN (
+        SELECT message.folder AS id, count(*) AS messages
+        FROM content INDEXED BY content_pending CROSS JOIN message ON message.content = content.id
+        WHERE content.state < 2 GROUP BY message.folder
+    ) AS pending ON pending.id = folder.id
+    LEFT JOIN (
+        SELECT message.folder AS id, count(*) AS messages
+        FROM attempt CROSS JOIN message ON message.content = attempt.content
+        WHERE attempt.crashes >= 2 GROUP BY message.folder
+    ) AS quarantined ON quarantined.id = folder.id
     WHERE NOT folder.missing
     ORDER BY folder.name
     """
