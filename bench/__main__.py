@@ -26,7 +26,7 @@ from bench.syncing import first_sync, mirror_size, nothing_new
 from bench.wire import wire_floor
 from tests.servers.dovecot import Dovecot
 
-OWN_TABLES = {"search": ("Searches by kind, on a mirror made for it", "bench.search", "--messages")}
+OWN_TABLES = {"search": ("Searches on a mirror of their own", "bench.search", "--messages")}
 """Parts that are programs of their own: title, module, and its option for the number of messages."""
 PARTS = ("wire", "sync", "reads", "http", "memory", *OWN_TABLES)
 _DOCUMENT = ROOT / "docs" / "benchmarks.md"

@@ -68,7 +68,7 @@ class Report:
                 table.add_column(column, justify="right", width=width, no_wrap=True)
             for figure in section.figures:
                 table.add_row(f"  {figure.name}", *self._cells(figure))
-            console.print(table, highlight=False)
+            console.print(table if section.figures else f"[bold]{section.title}", highlight=False)
             for text in filter(None, (section.text, section.note)):
                 console.print(text.rstrip(), soft_wrap=True, highlight=False, markup=False)
 

@@ -26,7 +26,7 @@ def resident_memory(mailbox: Mailbox, folder: Path, installation: Installation, 
     fresh = Installation(folder / "memory", mailbox)
     with fresh.serving() as served:
         peaks = _peaks_until_complete(served.pid, fresh, mailbox)
-    figures += [Figure(f"highest in first sync: {role}", *_shown(size)) for role, size in peaks.items()]
+    figures += [Figure(f"first sync, peak: {role}", *_shown(size)) for role, size in peaks.items()]
     secret = installation.token("open")
     with installation.serving() as served:
         with LeanClient(served.port) as client:
@@ -36,10 +36,15 @@ def resident_memory(mailbox: Mailbox, folder: Path, installation: Installation, 
                     client.send(tool_call(served.port, "/mcp", secret, ask.tool, arguments))
         time.sleep(_SETTLE)
         idle = dict(_sizes(served.pid))
+        own = _own_memory(served.pid)
     figures += [Figure(f"idle: {role}", *_shown(size)) for role, size in idle.items()]
+    figures.append(Figure("idle: web process, own memory", own, "MB"))
     total = [sum(sizes) for sizes in zip(*idle.values(), strict=True)]
     figures.append(Figure("idle: all of it", *_shown((total[0], total[1]))))
-    note = "PSS divides pages that processes share. Idle is after the questions above; a parsing child is made when needed."
+    note = (
+        "PSS divides pages among the processes that share them, pages of the mirror's file too, which a reader maps and "
+        "the system takes back when it needs them; own memory is without them. Idle is after the questions above."
+    )
     return Section("Memory", ("PSS", "RSS"), figures, note)
 
 
@@ -86,8 +91,17 @@ def _children(pid: int) -> list[int]:
 
 def _size(pid: int) -> tuple[float, float]:
     try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()[1:]
+        sizes = _smaps(pid)
     except (FileNotFoundError, ProcessLookupError):
         return 0.0, 0.0  # it ended just now
-    sizes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
-    return sizes["Pss"] * _MB, sizes["Rss"] * _MB
+    return sizes["Pss"], sizes["Rss"]
+
+
+def _own_memory(pid: int) -> float:
+    return _smaps(pid)["Pss_Anon"]
+
+
+def _smaps(pid: int) -> dict[str, float]:
+    """MB by the names of the kernel."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii").splitlines()[1:]
+    return {name: int(rest.split()[0]) * _MB for name, _, rest in (line.partition(":") for line in lines)}

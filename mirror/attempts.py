@@ -58,7 +58,8 @@ class Attempts:
         """A content that nothing can be made of: tried again in a day, shown in `status` until then."""
         self._connection.execute(
             "INSERT INTO attempt (content, crashes, failures, reason, next_try) VALUES (?, 2, 5, ?, ?)"
-            " ON CONFLICT (content) DO UPDATE SET failures = 5, running = 0, reason = excluded.reason,"
+            " ON CONFLICT (content) DO UPDATE SET crashes = crashes + 1, failures = 5, running = 0,"
+            " reason = excluded.reason,"
             " next_try = excluded.next_try",
             (content_id, reason, time.time() + _RETRY_AFTER[2]),
         )

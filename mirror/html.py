@@ -86,7 +86,8 @@ class _Walk:
         self.hidden_depth = 0
         self.dropped_depth = 0
         self.lists: list[int] = []
-        self.links: list[tuple[tuple[int, int], str]] = []
+        self.links: list[tuple[tuple[int, int], str, int]] = []
+        self.pictures = 0
         self.targets: set[str] = set()
 
     def through(self, root: lxml.html.HtmlElement) -> None:
@@ -157,7 +158,7 @@ class _Walk:
             attributes = _spans(element)
         elif tag == "a":
             url = allowed_url(element.get("href", ""), self.findings)
-            self.links.append((text.mark(), url))
+            self.links.append((text.mark(), url, self.pictures))
             attributes = f' href="{html.escape(url)}"' if url else ""
         elif tag == "img":
             return self._image(element)
@@ -178,12 +179,13 @@ class _Walk:
     def _end(self, tag: str) -> None:
         text = self.text
         if tag == "a" and self.links:
-            mark, url = self.links.pop()
+            mark, url, pictures_before = self.links.pop()
             if url and not self.state.is_hidden:
                 shown = text.since(mark)
                 if not shown:
                     # A linked picture: its target once, not at every slice of the picture.
-                    text.write("" if url in self.targets else f"<{url}>")
+                    if self.pictures > pictures_before and url not in self.targets:
+                        text.write(f"<{url}>")
                 elif shown.rstrip("/") not in (url.rstrip("/"), _SCHEME.sub("", url).rstrip("/")):
                     text.write(f" <{url}>")
                 self.targets.add(url)
@@ -218,7 +220,8 @@ class _Walk:
             attributes = f' src="{html.escape(one_line(source, _MAX_QUOTED_ALT, self.findings))}"'
         elif _REMOTE.match(source):
             self.findings["remote_images"] += 1
-        if not self.state.is_hidden and not _is_dot(element):
+        if not self.state.invisible and not _is_dot(element):
+            self.pictures += 1
             alternative = one_line(element.get("alt", "")[:_MAX_QUOTED_ALT], _MAX_QUOTED_ALT, self.findings)
             if alternative:
                 attributes += f' alt="{html.escape(alternative)}"'

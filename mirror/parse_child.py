@@ -12,6 +12,7 @@ import resource
 import signal
 import struct
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
@@ -19,7 +20,7 @@ from mirror.content import clean_html, degraded, read_content, read_envelope
 
 HEADER = struct.Struct(">I")
 
-_OPERATIONS: dict[str, Callable[..., object]] = {
+OPERATIONS: dict[str, Callable[..., object]] = {
     "envelope": read_envelope,
     "content": read_content,
     "html": clean_html,
@@ -53,10 +54,15 @@ def main() -> None:
     sys.stdout = sys.stderr  # nothing but frames may reach the pipe
     while (frame := read_frame(source)) is not None:
         job: tuple[str, list[Any]] = pickle.loads(frame)  # noqa: S301 - written by the parent itself
-        operation = _OPERATIONS[job[0]]
+        operation = OPERATIONS[job[0]]
         for payload in job[1]:
             signal.alarm(deadline)  # the default action ends the process, in the middle of C code too
-            result = operation(payload)
+            try:
+                result = operation(payload)
+            except Exception as exc:  # noqa: BLE001 - the boundary of the process
+                # Its place and kind only: the text of an exception may quote the mail.
+                traceback.print_tb(exc.__traceback__)
+                sys.exit(f"{type(exc).__name__} in a parsing child")
             signal.alarm(0)
             write_frame(sink, pickle.dumps(result, protocol=5))
 

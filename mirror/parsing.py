@@ -53,11 +53,11 @@ class _Died(Exception):
 
 
 class _Child:
-    def __init__(self, deadline: float, memory: int) -> None:
+    def __init__(self, module: str, deadline: float, memory: int) -> None:
         self._deadline = deadline
         self.served = 0
         self._process = subprocess.Popen(  # noqa: S603 - this program's own module
-            [sys.executable, "-m", "mirror.parse_child", str(int(deadline) + 5), str(memory)],
+            [sys.executable, "-m", module, str(int(deadline) + 5), str(memory)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,
@@ -130,10 +130,17 @@ class _Whole:
 
 
 class Parsers:
-    """Up to so many parsing children; one is kept warm, the others run under a backlog. Safe for several threads."""
+    """Up to so many parsing children; one is kept warm, the others run under a backlog. Safe for several threads.
 
-    def __init__(self, size: int = 2, *, deadline: float = DEADLINE, memory: int = MEMORY) -> None:
+    deadline: seconds for one payload. memory: bytes of address space a child may use, 0 for no limit. module: the
+    child's program.
+    """
+
+    def __init__(
+        self, size: int = 2, *, deadline: float = DEADLINE, memory: int = MEMORY, module: str = "mirror.parse_child"
+    ) -> None:
         self._size = size
+        self._module = module
         self._deadline = deadline
         self._memory = memory
         self._idle: list[_Child] = []
@@ -202,7 +209,7 @@ class Parsers:
                         reason = child.why_it_died() if isinstance(exc, _Died) else "the parser's answer was not usable"
                         child.close(kill=True)
                         answers.append(Crash(reason))
-                        child = _Child(self._deadline, self._memory)
+                        child = _Child(self._module, self._deadline, self._memory)
             except BaseException:
                 child.close(kill=True)
                 raise
@@ -213,7 +220,7 @@ class Parsers:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return _Child(self._deadline, self._memory)
+        return _Child(self._module, self._deadline, self._memory)
 
     def _give_back(self, child: _Child) -> None:
         with self._lock:

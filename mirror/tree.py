@@ -5,6 +5,7 @@ import re
 import lxml.etree
 import lxml.html
 
+from mirror.balance import balanced
 from mirror.invisible import Findings
 
 MAX_INPUT = 4_000_000
@@ -24,6 +25,7 @@ def parse_html(markup: str, findings: Findings) -> lxml.html.HtmlElement | None:
     markup = _bounded(markup, findings)
     if not markup.strip():
         return None
+    markup = balanced(markup)
     root, is_cut = _parse(markup)
     if is_cut:
         root, is_cut = _parse(_flattened(markup))

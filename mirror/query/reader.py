@@ -318,9 +318,9 @@ _FOLDERS = """
     SELECT folder.id, folder.raw, folder.name, folder.delimiter, folder.attributes, folder.role, folder.selectable,
         folder.uidvalidity, folder.as_of, folder.enumerated, folder.error,
         (SELECT count(*) FROM message WHERE message.folder = folder.id),
-        (SELECT count(*) FROM content JOIN message ON message.content = content.id
+        (SELECT count(*) FROM content CROSS JOIN message ON message.content = content.id
             WHERE content.state < 2 AND message.folder = folder.id),
-        (SELECT count(*) FROM attempt JOIN message ON message.content = attempt.content
+        (SELECT count(*) FROM attempt CROSS JOIN message ON message.content = attempt.content
             WHERE attempt.crashes >= 2 AND message.folder = folder.id)
     FROM folder
     WHERE NOT folder.missing

@@ -52,6 +52,10 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "many siblings with children": lambda: _html(b"<div>" + b"<p>x<b>y</b></p>" * 25_000),
     "a long table": lambda: _html(b"<table>" + b"<tr><td>a<td>b" * 20_000),
     "many bold words": lambda: _html(b"<b>x</b> " * 50_000),
+    "hidden formatting carried on": lambda: _html(b"<p><b style='display:block'>x" * 30_000),
+    "hidden items never closed": lambda: _html(b"<ul><li style='display:none'>x<dl><dd>" * 20_000),
+    "stray tags": lambda: _html(b"<i hidden>" + b"</p></td><tr></b>x" * 50_000),
+    "open tables with hidden cells": lambda: _html(b"<table><td style='left:0'>" * 30_000),
     "20,000 attributes": lambda: _html(b"<p " + b" ".join(b"a%d=1" % n for n in range(20_000)) + b">x</p>"),
     "one long style": lambda: _html(b'<p style="' + b"display:block;" * 70_000 + b'">x</p>'),
     "many styles": lambda: _html(

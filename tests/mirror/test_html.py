@@ -164,6 +164,25 @@ def test_child_may_override_size_and_visibility_but_not_display() -> None:
     assert shown('<div style="display:none">a<b style="display:block">b</b></div>') == ""
 
 
+@pytest.mark.parametrize(
+    "markup",
+    [
+        '<p style="display:none">a<tr>b<td>c</td>d</p>stays',
+        '<div style="display:none">a</p>b</h1>c</td>d</ul>e</div>stays',
+        '<div style="display:none"><table><tr><td>a</div>b</td></tr></table>c</div>stays',
+        '<p><b style="display:none">a</p><p>b</b>stays</p>',
+        '<p><font style="font-size:0">a</p><p>b</font>stays</p>',
+        '<a href="https://x.example/"><p style="display:none">a</a>b</p>stays',
+        '<div><span style="display:none">a<p>b</span>c</p></div>stays',
+        '<ul><li style="display:none">a<li>stays</ul>',
+        '<table><tr><td style="display:none">a<td>stays</table>',
+        '<p style="display:none">a<div>stays</div>',
+    ],
+)
+def test_sloppy_tags_end_hidden_elements_where_a_browser_ends_them(markup: str) -> None:
+    assert shown(markup).removeprefix("- ") == "stays"
+
+
 def test_zero_sizes_in_attributes_hide_what_overflow_cuts_off() -> None:
     assert shown('<table><tr><td height="0" style="overflow:hidden">gone</td><td>stays</td></tr></table>') == "stays"
 
