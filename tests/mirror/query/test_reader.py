@@ -161,6 +161,15 @@ def test_message_without_text_is_found_by_its_envelope_only(mirror: Callable[...
     assert (state.messages, state.pending, state.complete) == (4, 3, False)
 
 
+def test_folders_are_as_the_mirror_is_now(mirror: Callable[..., Reader], tmp_path: Path) -> None:
+    reader = mirror(*THREE)
+    assert reader.folders() == reader.folders()
+    with closing(connect(tmp_path / "mirror0.db")) as writer:
+        add(writer, [Mail("new", received=day(9)), Mail("newer", received=day(10), state=1)])
+    (inbox,) = reader.folders()
+    assert (inbox.messages, inbox.pending) == (5, 1)
+
+
 def test_copies_in_one_folder_are_paged_one_by_one(mirror: Callable[..., Reader]) -> None:
     reader = mirror(Mail("a", "word", copies=5), Mail("b", "word", received=day(2)))
     for query in (None, parse_himalaya("body word"), parse_himalaya("body word order by subject desc")):
