@@ -1,22 +1,19 @@
 """GET /attachments/{id}: one attachment, fetched from the mail server and checked against the policy of this moment.
 
-The whole part is fetched (past a megabyte onto the disk, in a file without a name) before the first byte is sent, so
-that a mail server that hangs up gives an error and never half a file, and a slow client does not hold the IMAP session.
+The whole part is fetched and decoded before the first byte is sent: what a broken encoding means is only seen at its
+end, a mail server that hangs up gives an error and never half a file, and a slow client does not hold the IMAP session.
+The price is memory, so that only a few downloads are prepared at once.
 """
 
 import logging
 import re
-import tempfile
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
-from typing import IO
 from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 
 from mirror.content import decode_part
 from mirror.errors import MessageChanged, MirrorAbsent, UpstreamError
@@ -31,9 +28,8 @@ from server.upstreams import Upstreams
 
 log = logging.getLogger(__name__)
 
-_IN_MEMORY = 1_000_000
-_PIECE = 65_536
-_AT_ONCE = 4
+_AT_ONCE = 2
+_LONGEST_ENCODING = 4
 _SLACK = 100_000
 _INERT = re.compile(
     r"(?:image|audio|video)/(?!svg)[a-z0-9][a-z0-9.+-]*|text/(?:plain|csv|calendar)|font/[a-z0-9-]+"
@@ -54,44 +50,32 @@ class NoSuchAttachment(LookupError):
 
 
 class Attachments:
-    """The download endpoint. spool_dir: where large parts wait, out of sight of other users."""
+    """The download endpoint."""
 
-    def __init__(self, mailboxes: Mailboxes, upstreams: Upstreams, spool_dir: Path) -> None:
+    def __init__(self, mailboxes: Mailboxes, upstreams: Upstreams) -> None:
         self._mailboxes = mailboxes
         self._upstreams = upstreams
-        self._spool_dir = spool_dir
 
     async def download(self, request: Request) -> Response:
         """Serve one attachment to the caller of this request."""
         work = partial(self._fetch, current_caller(), request.path_params["id"])
         try:
-            attachment, file = await anyio.to_thread.run_sync(work, limiter=_limiter(request))
+            attachment, data = await anyio.to_thread.run_sync(work, limiter=_limiter(request))
         except (NoSuchAttachment, MessageChanged):
             return JSONResponse({"error": "not_found"}, 404, SAFE_HEADERS)
         except UpstreamError as exc:
             log.warning("attachment: not fetched, %s", type(exc).__name__)
             text = "The mail server cannot be reached, and attachments are fetched from it. Try again later."
             return JSONResponse({"error": "unavailable", "error_description": text}, 503, SAFE_HEADERS)
-        headers = {
-            **SAFE_HEADERS,
-            "Content-Disposition": disposition(attachment.filename),
-            "Content-Length": str(file.seek(0, 2)),
-        }
-        return StreamingResponse(_pieces(file), headers=headers, media_type=served_type(attachment.media_type))
+        headers = {**SAFE_HEADERS, "Content-Disposition": disposition(attachment.filename)}
+        return Response(data, headers=headers, media_type=served_type(attachment.media_type))
 
-    def _fetch(self, caller: Caller, word: str) -> tuple[Attachment, IO[bytes]]:
+    def _fetch(self, caller: Caller, word: str) -> tuple[Attachment, bytes]:
         attachment, place = self._allowed(caller, word)
-
-        def work(upstream: Upstream) -> IO[bytes]:
-            file = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self._spool_dir))  # noqa: SIM115 - _pieces closes it
-            try:
-                _write(upstream.fetch_section(place, attachment.part), attachment, file)
-            except BaseException:
-                file.close()
-                raise
-            return file
-
-        return attachment, self._upstreams.run((caller.user, caller.provider), caller.account, work)
+        section = self._upstreams.run(
+            (caller.user, caller.provider), caller.account, lambda upstream: _section(upstream, place, attachment)
+        )
+        return attachment, decode_part(section, attachment.encoding)
 
     def _allowed(self, caller: Caller, word: str) -> tuple[Attachment, Place]:
         try:
@@ -111,12 +95,14 @@ class Attachments:
         raise NoSuchAttachment(word)
 
 
-def _write(pieces: Iterator[bytes], attachment: Attachment, file: IO[bytes]) -> None:
-    for piece in decoded(pieces, attachment.encoding):
-        file.write(piece)
-        # The policy let a part of a known size through, so that much and no more is served.
-        if file.tell() > attachment.size + _SLACK:
+def _section(upstream: Upstream, place: Place, attachment: Attachment) -> bytes:
+    """The part as it is upstream. The policy let one of a known size through: much more than that is not fetched."""
+    section = bytearray()
+    for piece in upstream.fetch_section(place, attachment.part):
+        section += piece
+        if len(section) > attachment.size * _LONGEST_ENCODING + _SLACK:
             raise NoSuchAttachment("it is larger than the mirror knows")
+    return bytes(section)
 
 
 def _limiter(request: Request) -> anyio.CapacityLimiter:
@@ -126,37 +112,6 @@ def _limiter(request: Request) -> anyio.CapacityLimiter:
         state.downloads = anyio.CapacityLimiter(_AT_ONCE)
     limiter: anyio.CapacityLimiter = state.downloads
     return limiter
-
-
-def decoded(pieces: Iterator[bytes], encoding: str) -> Iterator[bytes]:
-    """The bytes of a part, its transfer encoding undone piece by piece: in sum what `decode_part` makes of it."""
-    rest = b""
-    for piece in pieces:
-        rest += piece
-        ready = _decodable(rest, encoding)
-        if ready:
-            yield decode_part(rest[:ready], encoding)
-            rest = rest[ready:]
-    yield decode_part(rest, encoding)
-
-
-def _decodable(data: bytes, encoding: str) -> int:
-    """How many of these bytes can be decoded without seeing what follows."""
-    if encoding == "base64":
-        # Whole lines of whole quartets; anything unusual waits for the end.
-        end = data.rfind(b"\n") + 1
-        lines = data[:end].split()
-        return end if lines and b"=" not in data[:end] and all(len(line) % 4 == 0 for line in lines) else 0
-    if encoding == "quoted-printable":
-        return data.rfind(b"\n") + 1
-    return 0 if "uue" in encoding else len(data)
-
-
-def _pieces(file: IO[bytes]) -> Iterator[bytes]:
-    with file:
-        file.seek(0)
-        while piece := file.read(_PIECE):
-            yield piece
 
 
 def served_type(media_type: str) -> str:

@@ -16,9 +16,9 @@ from mirror.errors import (
     MessageChanged,
     MirrorAbsent,
     MirrorCorrupt,
-    MirrorError,
     QueryError,
     QueryTooSlow,
+    UpstreamBroken,
     UpstreamRefused,
     UpstreamUnavailable,
 )
@@ -459,8 +459,8 @@ def _writing() -> Iterator[None]:
             "The mail server cannot be reached, so the change is not confirmed. Reading still works. "
             "Nothing is retried by itself; setting the same flags again later is safe."
         ) from None
-    except MirrorError as exc:
-        raise Declined("The mail server gave an answer that makes no sense. The change is not confirmed.") from exc
+    except UpstreamBroken:
+        raise Declined("The mail server gave an answer that makes no sense. The change is not confirmed.") from None
 
 
 @contextmanager

@@ -4,7 +4,6 @@ A Reader has one read-only connection and serves one thread at a time. Several m
 """
 
 import json
-import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +23,6 @@ from mirror.query.plan import superset
 from mirror.query.progress import OutOfTime, Progress
 from mirror.query.search import Scope, Search, content_moment
 from mirror.query.tree import Node, OneOf, Positions, Query, conditions, evaluate, replace_nodes
-
-_log = logging.getLogger(__name__)
 
 View = Callable[[MirroredMessage], MirroredMessage | None]
 """What a profile sees of a message, or None. Its argument has text and headers where they are mirrored.
@@ -82,7 +79,7 @@ class Reader:
             sql.register(self._connection)
             self._progress = Progress(self._connection)
             self._scopes: dict[int, tuple[float, Scope]] = {}
-            self._folders: tuple[int, list[FolderState]] = (-1, [])
+            self._folders: tuple[int, list[FolderState]] | None = None
             row = self._connection.execute(_EPOCH).fetchone()
         except sqlite3.OperationalError as exc:
             self._connection.close()
@@ -110,19 +107,10 @@ class Reader:
     def folders(self) -> list[FolderState]:
         """Every folder of the mirror that upstream still has, by name."""
         with self._reading():
-            # Their counts walk the index: once for each version of the file is enough.
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-            if self._folders[0] != version:
+            if self._folders is None or self._folders[0] != version:
                 self._folders = (version, [rows.folder(row) for row in self._connection.execute(_FOLDERS)])
             return list(self._folders[1])
-
-    def blob(self, content: int, part: str) -> bytes | None:
-        """SHA-256 of an attachment that is kept offline (`mirror.blobs.blob_path`), None when it is not."""
-        with self._reading():
-            row = self._connection.execute(
-                "SELECT digest FROM attachment_blob WHERE content = ? AND part = ?", (content, part)
-            ).fetchone()
-        return None if row is None else bytes(row[0])
 
     def last_pass(self) -> LastPass:
         """When the mirror was last brought to agree with upstream, and what stood in the way."""
@@ -165,9 +153,6 @@ class Reader:
                     return restricted(scope, wanted, after, limit, view)
                 return (self._sorted if wanted.order else self._newest)(scope, wanted, after, limit)
             finally:
-                if self._progress.is_over():
-                    shape = [type(node).__name__ for node in conditions(wanted.filter)]
-                    _log.warning("search out of time: %d messages, %s, order %s", scope.messages, shape, wanted.order)
                 self._progress.stop()
 
     def _newest(self, scope: Scope, query: Query, after: Position | None, limit: int) -> Page:
