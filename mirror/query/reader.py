@@ -331,7 +331,7 @@ _FOLDERS = """
     LEFT JOIN (
         SELECT message.folder AS id, count(*) AS messages
         FROM attempt CROSS JOIN message ON message.content = attempt.content
-        WHERE attempt.crashes >= 2 GROUP BY message.folder
+        WHERE attempt.crashes >= 2 OR attempt.failures >= 3 GROUP BY message.folder
     ) AS quarantined ON quarantined.id = folder.id
     WHERE NOT folder.missing
     ORDER BY folder.name
