@@ -32,8 +32,8 @@ _SCOPE = frozenset(["table", "td", "th", "caption", "html", "object", "template"
 _CLOSES_P = frozenset([
     "address", "article", "aside", "blockquote", "center", "details", "dialog", "dir", "div", "dl", "fieldset",
     "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hgroup", "hr", "main",
-    "menu", "nav", "ol", "p", "pre", "section", "summary", "table", "ul", "li", "dd", "dt", "listing", "plaintext",
-    "xmp",
+    "menu", "nav", "ol", "p", "pre", "section", "summary", "table", "ul", "li",
+    "dd", "dt", "listing", "plaintext", "xmp",
 ])  # fmt: skip
 _FORGOTTEN = {
     "p": ("b", "big", "i", "s", "small", "strike", "tt", "u"),
