@@ -88,7 +88,8 @@ def texts_of(file: str, callee: str) -> list[str]:
 @pytest.mark.parametrize(
     "text",
     sorted(
-        set(texts_of("server/relay.py", "Declined")) | set(texts_of("server/refusal.py", "Declined"))
+        set(texts_of("server/relay.py", "Declined"))
+        | set(texts_of("server/refusal.py", "Declined"))
         | set(texts_of("server/policy.py", "Denial"))
         | set(texts_of("server/outbound.py", "Denial"))
     ),
