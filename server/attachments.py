@@ -1,13 +1,16 @@
-"""GET /attachments/{id}: one attachment, fetched from the mail server and checked against the policy of this moment.
+"""GET /attachments/{id}: one attachment, checked against the policy of this moment.
 
-The whole part is fetched and decoded before the first byte is sent: what a broken encoding means is only seen at its
-end, a mail server that hangs up gives an error and never half a file, and a slow client does not hold the IMAP session.
-The price is memory, so that only a few downloads are prepared at once.
+What is kept offline is read from the disk, the rest is fetched from the mail server. The whole part is fetched and
+decoded before the first byte is sent: what a broken encoding means is only seen at its end, a mail server that hangs
+up gives an error and never half a file, and a slow client does not hold the IMAP session. The price is memory, so
+that only a few downloads are prepared at once.
 """
 
 import logging
+import os
 import re
 from functools import partial
+from pathlib import Path
 from urllib.parse import quote
 
 import anyio
@@ -15,6 +18,7 @@ import anyio.to_thread
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from mirror.blobs import blob_path
 from mirror.content import decode_part
 from mirror.errors import MessageChanged, MirrorAbsent, UpstreamError
 from mirror.listing import Place
@@ -31,6 +35,7 @@ log = logging.getLogger(__name__)
 _AT_ONCE = 2
 _LONGEST_ENCODING = 4
 _SLACK = 100_000
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _INERT = re.compile(
     r"(?:image|audio|video)/(?!svg)[a-z0-9][a-z0-9.+-]*|text/(?:plain|csv|calendar)|font/[a-z0-9-]+"
     r"|application/(?:pdf|zip|gzip|json|rtf|msword|octet-stream|vnd\.(?:ms-|openxmlformats-|oasis\.)[a-z0-9.-]+)"
@@ -41,7 +46,7 @@ SAFE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
-    "Accept-Ranges": "none",
+    "Accept-Ranges": "bytes",
 }
 
 
@@ -68,30 +73,48 @@ class Attachments:
             text = "The mail server cannot be reached, and attachments are fetched from it. Try again later."
             return JSONResponse({"error": "unavailable", "error_description": text}, 503, SAFE_HEADERS)
         headers = {**SAFE_HEADERS, "Content-Disposition": disposition(attachment.filename)}
-        return Response(data, headers=headers, media_type=served_type(attachment.media_type))
+        piece = asked_range(request.headers.get("range", ""), len(data))
+        if piece is None:
+            return Response(data, headers=headers, media_type=served_type(attachment.media_type))
+        if not piece:
+            return Response(None, 416, {**SAFE_HEADERS, "Content-Range": f"bytes */{len(data)}"})
+        headers["Content-Range"] = f"bytes {piece.start}-{piece.stop - 1}/{len(data)}"
+        part = data[piece.start : piece.stop]
+        return Response(part, 206, headers, media_type=served_type(attachment.media_type))
 
     def _fetch(self, caller: Caller, word: str) -> tuple[Attachment, bytes]:
-        attachment, place = self._allowed(caller, word)
+        attachment, place, kept = self._allowed(caller, word)
+        if kept is not None:
+            try:
+                data = kept.read_bytes()
+                os.utime(kept)
+            except FileNotFoundError:
+                pass  # dropped in this moment, for the total's sake
+            else:
+                return attachment, data
         section = self._upstreams.run(
             (caller.user, caller.provider), caller.account, lambda upstream: _section(upstream, place, attachment)
         )
         return attachment, decode_part(section, attachment.encoding)
 
-    def _allowed(self, caller: Caller, word: str) -> tuple[Attachment, Place]:
+    def _allowed(self, caller: Caller, word: str) -> tuple[Attachment, Place, Path | None]:
+        """The attachment, where it is upstream, and the file it is kept in offline."""
+        folder = self._mailboxes.mirrors.folder(caller.user, caller.provider)
         try:
             epoch, folder_id, message_id, part = self._mailboxes.seal(caller).attachment_of(word)
             with self._mailboxes.open(caller) as mailbox:
                 if epoch != mailbox.reader.epoch or folder_id not in {folder.id for folder in mailbox.folders()}:
                     raise NoSuchAttachment(word)
                 message = mailbox.message_by_id(folder_id, message_id)
+                digest = mailbox.reader.blob(message.content, part)
         except (NotSealed, MirrorAbsent, NoSuchFolder, NoSuchMessage):
             raise NoSuchAttachment(word) from None
         for attachment in message.attachments:
             if attachment.part == part:
-                with Store(self._mailboxes.mirrors.folder(caller.user, caller.provider)) as store:
+                with Store(folder) as store:
                     place = store.place(message_id)
                 if place is not None:
-                    return attachment, place
+                    return attachment, place, None if digest is None else blob_path(folder, digest)
         raise NoSuchAttachment(word)
 
 
@@ -103,6 +126,20 @@ def _section(upstream: Upstream, place: Place, attachment: Attachment) -> bytes:
         if len(section) > attachment.size * _LONGEST_ENCODING + _SLACK:
             raise NoSuchAttachment("it is larger than the mirror knows")
     return bytes(section)
+
+
+def asked_range(header: str, size: int) -> range | None:
+    """The bytes a Range header asks for (RFC 9110 14.1.2), an empty range for none of them, None for the whole.
+
+    One range only; several, and what cannot be read, are answered with the whole, as the RFC allows.
+    """
+    match = _RANGE.fullmatch(header.strip())
+    if match is None or not (match[1] or match[2]):
+        return None
+    if not match[1]:
+        return range(max(0, size - int(match[2])), size)
+    stop = min(size, int(match[2]) + 1) if match[2] else size
+    return None if match[2] and int(match[2]) < int(match[1]) else range(int(match[1]), stop)
 
 
 def _limiter(request: Request) -> anyio.CapacityLimiter:

@@ -112,6 +112,14 @@ class Reader:
                 self._folders = (version, [rows.folder(row) for row in self._connection.execute(_FOLDERS)])
             return list(self._folders[1])
 
+    def blob(self, content: int, part: str) -> bytes | None:
+        """SHA-256 of an attachment that is kept offline (`mirror.blobs.blob_path`), None when it is not."""
+        with self._reading():
+            row = self._connection.execute(
+                "SELECT digest FROM attachment_blob WHERE content = ? AND part = ?", (content, part)
+            ).fetchone()
+        return None if row is None else bytes(row[0])
+
     def last_pass(self) -> LastPass:
         """When the mirror was last brought to agree with upstream, and what stood in the way."""
         with self._reading():
@@ -331,7 +339,7 @@ _FOLDERS = """
     LEFT JOIN (
         SELECT message.folder AS id, count(*) AS messages
         FROM attempt CROSS JOIN message ON message.content = attempt.content
-        WHERE attempt.crashes >= 2 GROUP BY message.folder
+        WHERE attempt.crashes >= 2 OR attempt.failures >= 3 GROUP BY message.folder
     ) AS quarantined ON quarantined.id = folder.id
     WHERE NOT folder.missing
     ORDER BY folder.name

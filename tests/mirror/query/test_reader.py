@@ -225,6 +225,17 @@ def test_headers_and_text_are_searched_whole(mirror: Callable[..., Reader]) -> N
     assert subjects(reader, parse_criteria("BCC carol@")) == ""
 
 
+def test_accents_and_scripts_are_found_whatever_the_server_can_do(mirror: Callable[..., Reader]) -> None:
+    reader = mirror(
+        Mail("Contrat SIGNE\u0301", "à l'\u00e9cole"),
+        Mail("季度会议纪要", "附件", received=day(2)),
+        Mail("Änderung", "Straße", received=day(3)),
+    )
+    assert subjects(reader, parse_criteria('OR TEXT "signé" TEXT "école"')) == "Contrat SIGNE\u0301"
+    assert subjects(reader, parse_himalaya("subject 会议")) == "季度会议纪要"
+    assert subjects(reader, parse_himalaya("subject ä and body STRASSE")) == "Änderung"
+
+
 def test_uids_and_positions_name_messages(mirror: Callable[..., Reader]) -> None:
     reader = mirror(*THREE)
     uids = {"first-one": 1, "third-one": 3, "gone": 99}
