@@ -119,6 +119,13 @@ class Endpoint(Frozen):
         return self
 
 
+class OfflineAttachments(Frozen):
+    """Which attachments are kept beside the mirror: bytes of one, and of all together (the least used go first)."""
+
+    max_size: Annotated[int, Field(ge=0, le=50_000_000)] = 1_000_000
+    total: Annotated[int, Field(ge=0)] = 500_000_000
+
+
 class SyncRule(Frozen):
     """What of a provider is mirrored, and how often."""
 
@@ -127,6 +134,7 @@ class SyncRule(Frozen):
     since: Annotated[date | None, BeforeValidator(_start)] = None
     folders: tuple[str, ...] = ("*",)
     exclude: tuple[str, ...] = ()
+    attachments: OfflineAttachments = OfflineAttachments()
 
     def starts(self) -> datetime | None:
         """The first moment that is mirrored, in UTC; None for everything."""

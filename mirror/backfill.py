@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
 
+from config.identity import SyncRule
 from mirror.content import Content
 from mirror.errors import UpstreamBroken, UpstreamRefused, UpstreamUnavailable
 from mirror.mirrored import State
@@ -21,6 +21,7 @@ BATCH_BYTES = 4 << 20
 SKIP_HEADERS_BELOW = 100
 """A folder with fewer holes than this gets its texts at once, without a headers stage."""
 HTML_AT_ONCE = 100
+CLEAN_AT_ONCE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Backfill:
         parsers: Parsers,
         report: Report,
         *,
-        since: datetime | None,
+        rule: SyncRule,
         stop: Callable[[], bool],
         notice: Callable[[Progress], None],
         batch: int = BATCH,
@@ -48,7 +49,8 @@ class Backfill:
         self._store = store
         self._parsers = parsers
         self._report = report
-        self._since = since
+        self._rule = rule
+        self._since = rule.starts()
         self._stop = stop
         self._notice = notice
         self._batch = batch
@@ -77,6 +79,15 @@ class Backfill:
             self._store.set_html(
                 (content, "" if isinstance(form, Crash) else form)
                 for (content, _), form in zip(waiting, forms, strict=True)
+            )
+
+    def clean_again(self) -> None:
+        """Contents that older rules cleaned, cleaned by those of today from their stored source, newest first."""
+        while not self._stop() and (outdated := self._store.outdated(CLEAN_AT_ONCE)):
+            contents = self._parsers.recleaned([source for _, source in outdated])
+            self._store.replace_texts(
+                (content_id, None if isinstance(content, Crash) else content)
+                for (content_id, _), content in zip(outdated, contents, strict=True)
             )
 
     def _over(self, until: float) -> bool:
@@ -179,6 +190,8 @@ class Backfill:
             if (usable := self._after_crash(hole, raw, content)) is not None:
                 contents.append((hole.content, hashlib.sha256(raw).digest(), usable))
         self._store.set_texts(contents)
+        by_content = {hole.content: raw for hole, raw in fetched.ordinary}
+        self._keep_attachments([(content, by_content[content], usable) for content, _, usable in contents])
         for hole, raw, crashes in fetched.suspects:
             self._store.attempts.begin([hole.content], alone=True)
             content = self._parsers.degraded(raw) if crashes else self._parsers.contents([raw])[0]
@@ -189,6 +202,22 @@ class Backfill:
         self._in_flight.difference_update(kept)
         self._done += len(kept)
         self._notice(Progress(fetched.folder.name, self._done, max(self._total, self._done)))
+
+    def _keep_attachments(self, contents: Sequence[tuple[int, bytes, Content]]) -> None:
+        """Keep the small attachments of these contents offline; the text is there already."""
+        largest = self._rule.attachments.max_size
+        with_some = [
+            (content_id, raw)
+            for content_id, raw, content in contents
+            if any(attachment.size <= largest for attachment in content.attachments)
+        ]
+        if not largest or not with_some:
+            return
+        for (content_id, _), parts in zip(
+            with_some, self._parsers.attachments([raw for _, raw in with_some], largest), strict=True
+        ):
+            if not isinstance(parts, Crash):
+                self._store.blobs.keep(content_id, parts)
 
     def _after_crash(self, hole: Hole, raw: bytes, content: Content | Crash) -> Content | None:
         if isinstance(content, Crash) and self._store.attempts.crashed(hole.content, content.reason) == 1:

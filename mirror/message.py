@@ -96,6 +96,16 @@ def read_message(raw: bytes) -> Message:
     )
 
 
+def read_attachments(raw: bytes, largest: int) -> list[tuple[str, bytes]]:
+    """(section number, decoded bytes) of each attachment of at most so many bytes, as `read_message` numbers them."""
+    raw = with_line_feeds(raw[:MAX_MESSAGE])
+    selection = _Selection()
+    selection.visit([read_tree(raw, Findings())[0]], "mixed", in_alternative=False)
+    selection.fall_back()
+    parts = [(part.number, part.data(raw)) for part in selection.attachments]
+    return [(number, data) for number, data in parts if len(data) <= largest]
+
+
 def with_line_feeds(raw: bytes) -> bytes:
     """The mail from its first header line on; a mail with bare carriage returns for line ends gets line feeds."""
     if raw[:1] in (b"\r", b"\n"):

@@ -16,7 +16,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from mirror.content import clean_html, degraded, read_content, read_envelope
+from mirror.content import clean_html, degraded, read_content, read_envelope, recleaned
+from mirror.message import read_attachments
 
 HEADER = struct.Struct(">I")
 
@@ -24,6 +25,8 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "envelope": read_envelope,
     "content": read_content,
     "html": clean_html,
+    "recleaned": recleaned,
+    "attachments": lambda asked: read_attachments(*asked),
     "degraded": lambda raw: degraded(raw, "parsing this message failed before"),
 }
 

@@ -183,6 +183,14 @@ class Parsers:
         """What can be read of a message the parser crashed on: headers and tag-stripped text."""
         return cast("list[Content | Crash]", self._batch("degraded", [raw]))[0]
 
+    def recleaned(self, sources: Sequence[bytes]) -> list[Content | Crash]:
+        """Each stored source (`Content.source`) cleaned by the rules of today, in order."""
+        return self._spread("recleaned", sources)
+
+    def attachments(self, raws: Sequence[bytes], largest: int) -> list[list[tuple[str, bytes]] | Crash]:
+        """(section number, bytes) of the attachments of each raw message that are not larger than that."""
+        return self._batch("attachments", [(raw, largest) for raw in raws])
+
     def html(self, normalised: Sequence[str]) -> list[str | Crash]:
         """Each normalised HTML sanitized, in order."""
         return self._spread("html", normalised)

@@ -194,6 +194,21 @@ _FIRST = (
 )
 
 
+@migrations()
+def keep_attachments(db: Database) -> None:
+    """Attachments kept offline: files by digest, and which part of which content each is."""
+    db.execute("CREATE TABLE blob (digest BLOB PRIMARY KEY, size INTEGER NOT NULL) STRICT")
+    db.execute(
+        "CREATE TABLE attachment_blob ("
+        " content INTEGER NOT NULL REFERENCES content (id) ON DELETE CASCADE,"
+        " part TEXT NOT NULL,"
+        " digest BLOB NOT NULL REFERENCES blob (digest),"
+        " PRIMARY KEY (content, part)) STRICT, WITHOUT ROWID"
+    )
+    db.execute("CREATE INDEX attachment_blob_digest ON attachment_blob (digest)")
+    db.execute("CREATE INDEX content_outdated ON content (content_version, id) WHERE state >= 2")
+
+
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring a mirror's file to the newest schema.
 

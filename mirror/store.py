@@ -16,14 +16,15 @@ from datetime import datetime
 from pathlib import Path
 
 from mirror.attempts import Attempts
-from mirror.content import Content, Envelope
+from mirror.blobs import Blobs
+from mirror.content import CONTENT_VERSION, Content, Envelope
 from mirror.content_rows import add_content, drop_contents, moment, write_envelope, write_text
 from mirror.database import connect, private_folder, transaction
 from mirror.errors import MirrorCorrupt
 from mirror.fold import FOLD_VERSION
 from mirror.listing import Listed, ListedFolder, Place
 from mirror.mirrored import State
-from mirror.query.words import index
+from mirror.query.words import index, unindex
 from mirror.schema import migrate
 
 ORPHAN_GRACE = 600.0
@@ -91,6 +92,7 @@ class Store:
             self.set_aside = self._move_aside()
             self._connection = self._open()
         self.attempts = Attempts(self._connection)
+        self.blobs = Blobs(folder, self._connection)
 
     def _open(self) -> sqlite3.Connection:
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -457,6 +459,31 @@ class Store:
         db.execute("UPDATE content SET orphaned_at = NULL WHERE id = ?", (twin,))
         db.execute("DELETE FROM content WHERE id = ?", (content_id,))
         return True
+
+    def outdated(self, limit: int) -> list[tuple[int, bytes]]:
+        """(content id, source) of contents that an older version of the cleaning rules made, newest first."""
+        rows = self._connection.execute(
+            "SELECT content.id, body.source FROM content JOIN body ON body.content = content.id"
+            " WHERE content.state >= 2 AND content.content_version < ? AND body.source IS NOT NULL"
+            " ORDER BY content.id DESC LIMIT ?",
+            (CONTENT_VERSION, limit),
+        )
+        return [(content, source) for content, source in rows]
+
+    def replace_texts(self, contents: Iterable[tuple[int, Content | None]]) -> None:
+        """Contents cleaned again (content id, content); None leaves the old form, and does not try again."""
+        with transaction(self._connection) as db:
+            for content_id, content in sorted(contents, key=lambda item: item[0]):
+                row = db.execute("SELECT digest FROM content WHERE id = ? AND state >= 2", (content_id,)).fetchone()
+                if row is None:
+                    continue
+                if content is None:
+                    db.execute("UPDATE content SET content_version = ? WHERE id = ?", (CONTENT_VERSION, content_id))
+                    continue
+                unindex(db, [content_id])
+                db.execute("UPDATE content SET state = 2 WHERE id = ?", (content_id,))
+                write_text(db, content_id, row[0], content)
+                index(db, [content_id])
 
     def normalised(self, limit: int) -> list[tuple[int, str]]:
         """(content id, normalised HTML) of contents whose sanitized form is still to make, newest first."""

@@ -31,7 +31,8 @@ Fill
     message that costs a child is stored with what can be read of it, and quarantined when that costs a child too.
 8.  A message the server does not send is asked for again, alone; after three passes it is put off, for longer each
     time. It is shown in `status` and holds up nothing else.
-9.  Sanitized HTML is made last: no search waits for it. Content that no message has used for a while is deleted.
+9.  What older cleaning rules made is cleaned again from its stored source, newest first. Sanitized HTML is made last:
+    no search waits for it. Content that no message has used for a while is deleted, and attachments above their total.
 
 Failures: UpstreamRefused concerns one folder, which is marked, and the pass goes on. UpstreamUnavailable and
 AuthenticationRefused end the pass. Nothing is rolled back but the transaction under way; no network call is made in
@@ -86,7 +87,7 @@ class Pass:
         self._upstream: Upstream | None = None
         self.report = Report()
         self._backfill = Backfill(
-            store, parsers, self.report, since=rule.starts(), stop=stop, notice=notice, batch=batch
+            store, parsers, self.report, rule=rule, stop=stop, notice=notice, batch=batch
         )
 
     def run(self) -> Report:
@@ -98,8 +99,10 @@ class Pass:
             while again and not self._stop():
                 self.look()
                 again = self._backfill.fill(self.upstream, time.monotonic() + LOOK_EVERY)
+            self._backfill.clean_again()
             self._backfill.make_html()
             self._store.sweep()
+            self._store.blobs.sweep(self._rule.attachments.total)
         finally:
             if self._upstream is not None:
                 self._upstream.close()

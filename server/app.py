@@ -73,7 +73,7 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
     place = parts.live.in_force().settings.server
     authenticator = Authenticator(parts.live, parts.state)
     managers = {name: _manager(build(parts, current_caller), place) for name, build in PROFILES.items()}
-    attachments = Attachments(parts.mailboxes, parts.upstreams, place.data_dir)
+    attachments = Attachments(parts.mailboxes, parts.upstreams)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -25,7 +25,11 @@ from mirror.query.search import Scope, Search, content_moment
 from mirror.query.tree import Node, OneOf, Positions, Query, conditions, evaluate, replace_nodes
 
 View = Callable[[MirroredMessage], MirroredMessage | None]
-"""What a profile sees of a message, or None. Its argument has text and headers where they are mirrored."""
+"""What a profile sees of a message, or None. Its argument has text and headers where they are mirrored.
+
+A view is pure. It may drop fields and delete spans of text; whatever it puts in their place must be no text that a
+pattern could find. It leaves id, content, internaldate and size as they are, and adds nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ class Reader:
             sql.register(self._connection)
             self._progress = Progress(self._connection)
             self._scopes: dict[int, tuple[float, Scope]] = {}
-            self._folders: tuple[int, list[FolderState]] = (-1, [])
+            self._folders: tuple[int, list[FolderState]] | None = None
             row = self._connection.execute(_EPOCH).fetchone()
         except sqlite3.OperationalError as exc:
             self._connection.close()
@@ -103,11 +107,18 @@ class Reader:
     def folders(self) -> list[FolderState]:
         """Every folder of the mirror that upstream still has, by name."""
         with self._reading():
-            # Their counts walk the index: once for each version of the file is enough.
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-            if self._folders[0] != version:
+            if self._folders is None or self._folders[0] != version:
                 self._folders = (version, [rows.folder(row) for row in self._connection.execute(_FOLDERS)])
             return list(self._folders[1])
+
+    def blob(self, content: int, part: str) -> bytes | None:
+        """SHA-256 of an attachment that is kept offline (`mirror.blobs.blob_path`), None when it is not."""
+        with self._reading():
+            row = self._connection.execute(
+                "SELECT digest FROM attachment_blob WHERE content = ? AND part = ?", (content, part)
+            ).fetchone()
+        return None if row is None else bytes(row[0])
 
     def last_pass(self) -> LastPass:
         """When the mirror was last brought to agree with upstream, and what stood in the way."""
@@ -317,12 +328,19 @@ _EPOCH = "SELECT epoch FROM mirror"
 _FOLDERS = """
     SELECT folder.id, folder.raw, folder.name, folder.delimiter, folder.attributes, folder.role, folder.selectable,
         folder.uidvalidity, folder.as_of, folder.enumerated, folder.error,
-        (SELECT count(*) FROM message WHERE message.folder = folder.id),
-        (SELECT count(*) FROM content CROSS JOIN message ON message.content = content.id
-            WHERE content.state < 2 AND message.folder = folder.id),
-        (SELECT count(*) FROM attempt CROSS JOIN message ON message.content = attempt.content
-            WHERE attempt.crashes >= 2 AND message.folder = folder.id)
+        (SELECT count(*) FROM message INDEXED BY message_walk WHERE message.folder = folder.id),
+        coalesce(pending.messages, 0), coalesce(quarantined.messages, 0)
     FROM folder
+    LEFT JOIN (
+        SELECT message.folder AS id, count(*) AS messages
+        FROM content INDEXED BY content_pending CROSS JOIN message ON message.content = content.id
+        WHERE content.state < 2 GROUP BY message.folder
+    ) AS pending ON pending.id = folder.id
+    LEFT JOIN (
+        SELECT message.folder AS id, count(*) AS messages
+        FROM attempt CROSS JOIN message ON message.content = attempt.content
+        WHERE attempt.crashes >= 2 OR attempt.failures >= 3 GROUP BY message.folder
+    ) AS quarantined ON quarantined.id = folder.id
     WHERE NOT folder.missing
     ORDER BY folder.name
     """
