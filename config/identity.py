@@ -111,6 +111,7 @@ class Endpoint(Frozen):
     password: SecretSource | None = None
     server_name: str | None = None
     ca_file: Path | None = None
+    disable: tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9=+.-]{1,40}$")], ...] = ()
 
     @model_validator(mode="after")
     def _plain_only_on_loopback(self) -> "Endpoint":

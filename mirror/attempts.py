@@ -15,9 +15,9 @@ class Attempts:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def begin(self, content_ids: Iterable[int], *, alone: bool = False) -> None:
+    def begin(self, content_ids: Iterable[int], *, alone: bool = False, few: bool = False) -> None:
         """Parsing of these contents is about to start; what is still marked after a crash is suspect."""
-        running = 2 if alone else 1
+        running = 2 if alone else 4 if few else 1
         with transaction(self._connection) as db:
             db.executemany(
                 "INSERT INTO attempt (content, running) VALUES (?, ?)"
@@ -26,11 +26,11 @@ class Attempts:
             )
 
     def adopt_interrupted(self) -> int:
-        """Parses that an earlier worker did not survive: one alone counts as a crash, a batch is tried singly."""
+        """Parses that an earlier worker did not survive: one alone counts as a crash, others are tried by fewer."""
         with transaction(self._connection) as db:
             cursor = db.execute(
-                "UPDATE attempt SET crashes = crashes + (running = 2), running = 3, reason = 'parsing was interrupted'"
-                " WHERE running IN (1, 2)"
+                "UPDATE attempt SET crashes = crashes + (running = 2), running = iif(running = 1, 3, 5),"
+                " reason = 'parsing was interrupted' WHERE running IN (1, 2, 4)"
             )
         return cursor.rowcount
 
@@ -43,15 +43,16 @@ class Attempts:
         ).fetchone()
         return int(row[0])
 
-    def suspects(self, content_ids: Sequence[int]) -> dict[int, int]:
-        """Crashes so far of those among these contents that are to be parsed alone."""
-        found = {}
+    def suspects(self, content_ids: Sequence[int]) -> dict[int, int | None]:
+        """Crashes so far of those among these contents that are to be parsed alone; None: among few will do."""
+        found: dict[int, int | None] = {}
         for content in content_ids:
             row = self._connection.execute(
-                "SELECT crashes FROM attempt WHERE content = ? AND (crashes > 0 OR running = 3)", (content,)
+                "SELECT crashes, running FROM attempt WHERE content = ? AND (crashes > 0 OR running IN (3, 5))",
+                (content,),
             ).fetchone()
             if row is not None:
-                found[content] = int(row[0])
+                found[content] = None if row[0] == 0 and row[1] == 3 else int(row[0])
         return found
 
     def quarantine(self, content_id: int, reason: str) -> None:

@@ -8,231 +8,284 @@ from dataclasses import dataclass
 
 from config.identity import SyncRule
 from mirror.content import Content
-from mirror.errors import UpstreamBroken, UpstreamRefused, UpstreamUnavailable
+from mirror.errors import ParserBroken, UpstreamBroken, UpstreamRefused
+from mirror.fetching import Fetching
 from mirror.mirrored import State
 from mirror.parsing import Crash, Parsers
 from mirror.report import Progress, Report
 from mirror.store import FolderRow, Hole, Store
-from mirror.upstream import PIECE, Upstream
+from mirror.upstream import Upstream
 
 BATCH = 200
-"""Messages fetched, parsed and stored at a time."""
+"""Messages fetched, parsed and stored at a time to begin with."""
 BATCH_BYTES = 4 << 20
+LARGEST_BATCH = 400
+HEADERS_AT_ONCE = 1_000
 SKIP_HEADERS_BELOW = 100
 """A folder with fewer holes than this gets its texts at once, without a headers stage."""
-HTML_AT_ONCE = 100
-CLEAN_AT_ONCE = 100
+HTML_AT_ONCE = 50
+CLEAN_AT_ONCE = 50
+FEW = 10
+"""Messages parsed at a time after a batch of many was interrupted; one at a time when these are too."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
     folder: FolderRow
     ordinary: list[tuple[Hole, bytes]]
-    suspects: list[tuple[Hole, bytes, int]]
-    """With the crashes each has cost so far."""
+    suspects: list[tuple[Hole, bytes, int | None]]
+    """With the crashes each has cost so far; None: a batch of many was interrupted, it may be parsed among few."""
 
 
 class Backfill:
-    """Fetches what is missing, newest first, into one mirror."""
+    """Fetches what is missing, newest first, into one mirror.
+
+    session: the pass's connection. hurry: asked between batches, whether to stop for another look.
+    """
 
     def __init__(
         self,
         store: Store,
         parsers: Parsers,
         report: Report,
+        session: Callable[[], Upstream],
         *,
         rule: SyncRule,
-        stop: Callable[[], bool],
+        hurry: Callable[[], bool],
         notice: Callable[[Progress], None],
         batch: int = BATCH,
     ) -> None:
         self._store = store
         self._parsers = parsers
         self._report = report
+        self._hurry = hurry
         self._rule = rule
         self._since = rule.starts()
-        self._stop = stop
         self._notice = notice
         self._batch = batch
+        self._batch_bytes = BATCH_BYTES
+        self._fetching = Fetching(store, session)
         self._began = time.monotonic()
         self._done = 0
         self._total = 0
         self._in_flight: set[int] = set()
+        self._failed: set[int] = set()
 
-    def fill(self, upstream: Upstream, until: float) -> bool:
+    def fill(self, until: float) -> bool:
         """Fetch headers and texts until then (monotonic clock). Whether something is left to fetch."""
-        folders = [folder for folder in self._store.folders() if folder.wanted and folder.selectable]
+        folders = self._folders()
+        self._add_wanted(folders)
         for folder in folders:
-            while (
-                not self._over(until) and len(self._holes(folder, State.TEXT, SKIP_HEADERS_BELOW)) == SKIP_HEADERS_BELOW
-            ):
-                if not self._add_headers(upstream, folder):
+            while not self._over(until) and self.lacks_headers(folder):
+                if not self._guarded(folder, lambda folder=folder: self.add_headers(folder)):  # type: ignore[misc]
                     break
-        self._add_texts(upstream, folders, until)
-        return any(self._holes(folder, State.TEXT, 1) for folder in folders)
+                self._add_wanted(folders)
+        self._add_texts(folders, until)
+        return any(self._holes(folder, State.TEXT, 1) for folder in self._folders())
 
-    def make_html(self) -> None:
-        """Sanitized HTML of every content that still lacks it, newest first."""
-        while not self._stop() and (waiting := self._store.normalised(HTML_AT_ONCE)):
+    def make_html(self, until: float) -> bool:
+        """Sanitized HTML of contents that still lack it, newest first, until then. Whether some still do."""
+        while waiting := self._store.normalised(HTML_AT_ONCE):
+            if self._over(until):
+                return True
+            self._add_wanted(self._folders())
             forms = self._parsers.html([form for _, form in waiting])
+            if any(isinstance(form, Crash) for form in forms):
+                self._check_parsers()
             # A form that costs the sanitizer its process is done without: the text is there.
             self._store.set_html(
                 (content, "" if isinstance(form, Crash) else form)
                 for (content, _), form in zip(waiting, forms, strict=True)
             )
+        return False
 
-    def clean_again(self) -> None:
-        """Contents that older rules cleaned, cleaned by those of today from their stored source, newest first."""
-        while not self._stop() and (outdated := self._store.outdated(CLEAN_AT_ONCE)):
+    def clean_again(self, until: float) -> bool:
+        """Contents that older rules cleaned, cleaned by those of today from their source. Whether some are left."""
+        while outdated := self._store.outdated(CLEAN_AT_ONCE):
+            if self._over(until):
+                return True
             contents = self._parsers.recleaned([source for _, source in outdated])
+            if any(isinstance(content, Crash) for content in contents):
+                self._check_parsers()
             self._store.replace_texts(
                 (content_id, None if isinstance(content, Crash) else content)
                 for (content_id, _), content in zip(outdated, contents, strict=True)
             )
+        return False
 
-    def _over(self, until: float) -> bool:
-        return self._stop() or time.monotonic() >= until
-
-    def _holes(self, folder: FolderRow, below: State, limit: int) -> list[Hole]:
-        holes = self._store.holes(folder.id, below, limit + len(self._in_flight), since=self._since)
-        return [hole for hole in holes if hole.content not in self._in_flight][:limit]
-
-    def _add_headers(self, upstream: Upstream, folder: FolderRow) -> bool:
-        holes = self._holes(folder, State.HEADERS, 5 * BATCH)
+    def add_headers(self, folder: FolderRow, limit: int = HEADERS_AT_ONCE) -> bool:
+        """Headers of the newest messages of a folder that lack them. Whether there were such messages."""
+        holes = self._holes(folder, State.HEADERS, limit)
         if not holes:
             return False
-        _open(upstream, folder)
-        blocks = upstream.headers([hole.uid for hole in holes])
+        blocks = self._fetching.headers(folder, holes)
         came = [hole for hole in holes if hole.uid in blocks]
-        for hole in holes:
-            if hole.uid not in blocks:
-                self._store.attempts.put_off(hole.content, "the server did not send its headers")
         envelopes = self._parsers.envelopes([blocks[hole.uid] for hole in came])
         usable = []
         for hole, envelope in zip(came, envelopes, strict=True):
             if isinstance(envelope, Crash):
-                self._store.attempts.quarantine(hole.content, envelope.reason)
+                self._check_parsers()
+                # The texts' stage parses it alone, and decides.
+                self._store.attempts.crashed(hole.content, envelope.reason)
+                self._fetching.missed_headers.add(hole.content)
             else:
                 usable.append((hole.content, envelope))
         self._store.set_envelopes(usable)
         return True
 
-    def _add_texts(self, upstream: Upstream, folders: Sequence[FolderRow], until: float) -> None:
+    def _folders(self) -> list[FolderRow]:
+        return [
+            folder
+            for folder in self._store.folders()
+            if folder.wanted and folder.selectable and folder.id not in self._failed
+        ]
+
+    def _guarded(self, folder: FolderRow, work: Callable[[], bool]) -> bool:
+        """What work returns; False, and no more of this folder in this pass, when the server refuses it."""
+        try:
+            return work()
+        except (UpstreamRefused, UpstreamBroken) as exc:
+            self._failed.add(folder.id)
+            self._report.folders[folder.id].error = str(exc)
+            self._store.set_folder_error(folder.id, str(exc))
+            return False
+
+    def _over(self, until: float) -> bool:
+        return self._hurry() or time.monotonic() >= until
+
+    def lacks_headers(self, folder: FolderRow) -> bool:
+        """Whether so much of a folder is missing that its headers are worth a stage of their own."""
+        return len(self._holes(folder, State.TEXT, SKIP_HEADERS_BELOW)) == SKIP_HEADERS_BELOW
+
+    def _holes(self, folder: FolderRow, below: State, limit: int) -> list[Hole]:
+        passed = self._in_flight | self._fetching.missed
+        if below == State.HEADERS:
+            passed |= self._fetching.missed_headers
+        holes = self._store.holes(folder.id, below, limit + len(passed), since=self._since)
+        return [hole for hole in holes if hole.content not in passed][:limit]
+
+    def _add_wanted(self, folders: Sequence[FolderRow]) -> None:
+        """What readers wait for comes before everything else."""
+        wanted = [pair for pair in self._store.wanted_holes(self._batch) if pair[1].content not in self._in_flight]
+        if not wanted:
+            return
+        by_id = {folder.id: folder for folder in folders}
+        for folder_id, hole in wanted:
+            if (folder := by_id.get(folder_id)) is not None and hole.content not in self._fetching.missed:
+                self._guarded(folder, lambda folder=folder, hole=hole: self._add_at_once(folder, [hole]))  # type: ignore[misc]
+        self._store.grant(hole.content for _, hole in wanted)
+
+    def _add_at_once(self, folder: FolderRow, holes: list[Hole]) -> bool:
+        fetched = self._fetch(folder, holes)
+        parsed: Future[list[Content | Crash]] = Future()
+        parsed.set_result(self._parsers.contents([raw for _, raw in fetched.ordinary]))
+        self._keep(fetched, parsed)
+        return True
+
+    def _add_texts(self, folders: Sequence[FolderRow], until: float) -> None:
         self._total = self._done + sum(self._store.count_holes(folder.id, since=self._since) for folder in folders)
-        under_way: tuple[_Fetched, Future[list[Content | Crash]]] | None = None
+        under_way: list[tuple[_Fetched, Future[list[Content | Crash]]]] = []
         with ThreadPoolExecutor(1, thread_name_prefix="parse") as beside:
+
+            def add(folder: FolderRow, holes: list[Hole]) -> bool:
+                fetched = self._fetch(folder, holes)
+                if under_way:
+                    self._keep(*under_way.pop())
+                parse = beside.submit(self._parsers.contents, [raw for _, raw in fetched.ordinary])
+                under_way.append((fetched, parse))
+                self._batch, self._batch_bytes = min(2 * self._batch, LARGEST_BATCH), 2 * BATCH_BYTES
+                return True
+
             try:
                 for folder, holes in self._batches(folders, until):
                     self._in_flight.update(hole.content for hole in holes)
-                    fetched = self._fetch(upstream, folder, holes)
-                    if under_way is not None:
-                        self._keep(*under_way)
-                    under_way = fetched, beside.submit(self._parsers.contents, [raw for _, raw in fetched.ordinary])
+                    self._guarded(folder, lambda folder=folder, holes=holes: add(folder, holes))  # type: ignore[misc]
             finally:
-                if under_way is not None:
-                    self._keep(*under_way)
+                if under_way:
+                    self._keep(*under_way.pop())
                 self._in_flight.clear()
 
     def _batches(self, folders: Sequence[FolderRow], until: float) -> Iterator[tuple[FolderRow, list[Hole]]]:
-        by_id = {folder.id: folder for folder in folders}
+        """A batch of each folder in turn."""
         remaining = list(folders)
-        while remaining and not self._over(until):
+        while remaining:
             for folder in list(remaining):
-                for folder_id, hole in self._store.wanted_holes(self._batch):
-                    if folder_id in by_id and hole.content not in self._in_flight:
-                        yield by_id[folder_id], [hole]
-                holes = _within(self._holes(folder, State.TEXT, self._batch), BATCH_BYTES)
-                if not holes:
-                    remaining.remove(folder)
-                elif self._over(until):
+                if self._over(until) or not self._fetching.has_budget():
                     return
-                else:
+                self._add_wanted(folders)
+                holes = _within(self._holes(folder, State.TEXT, self._batch), self._batch_bytes)
+                if holes and folder.id not in self._failed:
                     yield folder, holes
+                else:
+                    remaining.remove(folder)
 
-    def _fetch(self, upstream: Upstream, folder: FolderRow, holes: list[Hole]) -> _Fetched:
-        _open(upstream, folder)
-        raws = self._small(upstream, [hole for hole in holes if hole.size <= PIECE])
-        for hole in holes:
-            if hole.size > PIECE and (raw := _large(upstream, hole)) is not None:
-                raws[hole.uid] = raw
-        came = []
-        for hole in holes:
-            if raws.get(hole.uid):
-                came.append((hole, raws[hole.uid]))
-            else:
-                self._store.attempts.put_off(hole.content, "the server did not send it")
+    def _fetch(self, folder: FolderRow, holes: list[Hole]) -> _Fetched:
+        raws = self._fetching.messages(folder, holes)
+        came = [(hole, raws[hole.uid]) for hole in holes if hole.uid in raws]
         suspects = self._store.attempts.suspects([hole.content for hole, _ in came])
         ordinary = [pair for pair in came if pair[0].content not in suspects]
         self._store.attempts.begin(hole.content for hole, _ in ordinary)
         self._report.folders[folder.id].bytes += sum(len(raw) for _, raw in came)
-        return _Fetched(folder, ordinary, [(*pair, suspects[pair[0].content]) for pair in came if pair not in ordinary])
-
-    def _small(self, upstream: Upstream, holes: Sequence[Hole]) -> dict[int, bytes]:
-        """The messages of these holes by uid; a batch that the server refuses is asked for in halves."""
-        if not holes:
-            return {}
-        try:
-            return upstream.messages([hole.uid for hole in holes])
-        except UpstreamRefused:
-            if len(holes) == 1:
-                return {}
-            middle = len(holes) // 2
-            return self._small(upstream, holes[:middle]) | self._small(upstream, holes[middle:])
-        except UpstreamUnavailable:
-            if len(holes) == 1:
-                self._store.attempts.put_off(holes[0].content, "the connection was lost while it was fetched")
-            raise
+        alone = [(hole, raw, suspects[hole.content]) for hole, raw in came if hole.content in suspects]
+        return _Fetched(folder, ordinary, alone)
 
     def _keep(self, fetched: _Fetched, parsed: Future[list[Content | Crash]]) -> None:
         """Store what the parsers made of a batch, and parse its suspects one by one."""
-        contents = []
-        for (hole, raw), content in zip(fetched.ordinary, parsed.result(), strict=True):
-            if (usable := self._after_crash(hole, raw, content)) is not None:
-                contents.append((hole.content, hashlib.sha256(raw).digest(), usable))
-        self._store.set_texts(contents)
-        by_content = {hole.content: raw for hole, raw in fetched.ordinary}
-        self._keep_attachments([(content, by_content[content], usable) for content, _, usable in contents])
+        self._add_contents(fetched.ordinary, parsed.result())
+        few = [(hole, raw) for hole, raw, crashes in fetched.suspects if crashes is None]
+        for start in range(0, len(few), FEW):
+            group = few[start : start + FEW]
+            self._store.attempts.begin((hole.content for hole, _ in group), few=True)
+            self._add_contents(group, self._parsers.contents([raw for _, raw in group]))
         for hole, raw, crashes in fetched.suspects:
-            self._store.attempts.begin([hole.content], alone=True)
-            content = self._parsers.degraded(raw) if crashes else self._parsers.contents([raw])[0]
-            if (usable := self._after_crash(hole, raw, content)) is not None:
-                self._store.set_texts([(hole.content, hashlib.sha256(raw).digest(), usable)])
+            if crashes is not None:
+                self._store.attempts.begin([hole.content], alone=True)
+                content = self._parsers.degraded(raw) if crashes else self._parsers.contents([raw])[0]
+                self._add_contents([(hole, raw)], [content])
         self._report.searchable_s = time.monotonic() - self._began
         kept = [hole.content for hole, _ in fetched.ordinary] + [hole.content for hole, *_ in fetched.suspects]
         self._in_flight.difference_update(kept)
         self._done += len(kept)
         self._notice(Progress(fetched.folder.name, self._done, max(self._total, self._done)))
 
-    def _keep_attachments(self, contents: Sequence[tuple[int, bytes, Content]]) -> None:
+    def _add_contents(self, fetched: Sequence[tuple[Hole, bytes]], parsed: Sequence[Content | Crash]) -> None:
+        usable = [
+            (hole, raw, kept)
+            for (hole, raw), content in zip(fetched, parsed, strict=True)
+            if (kept := self._after_crash(hole, raw, content)) is not None
+        ]
+        self._store.set_texts((hole.content, hashlib.sha256(raw).digest(), content) for hole, raw, content in usable)
+        self._keep_attachments(usable)
+
+    def _keep_attachments(self, contents: Sequence[tuple[Hole, bytes, Content]]) -> None:
         """Keep the small attachments of these contents offline; the text is there already."""
         largest = self._rule.attachments.max_size
         with_some = [
-            (content_id, raw)
-            for content_id, raw, content in contents
+            (hole.content, raw)
+            for hole, raw, content in contents
             if any(attachment.size <= largest for attachment in content.attachments)
         ]
         if not largest or not with_some:
             return
-        for (content_id, _), parts in zip(
-            with_some, self._parsers.attachments([raw for _, raw in with_some], largest), strict=True
-        ):
+        parsed = self._parsers.attachments([raw for _, raw in with_some], largest)
+        for (content_id, _), parts in zip(with_some, parsed, strict=True):
             if not isinstance(parts, Crash):
                 self._store.blobs.keep(content_id, parts)
 
     def _after_crash(self, hole: Hole, raw: bytes, content: Content | Crash) -> Content | None:
-        if isinstance(content, Crash) and self._store.attempts.crashed(hole.content, content.reason) == 1:
-            content = self._parsers.degraded(raw)
+        if isinstance(content, Crash):
+            self._check_parsers()
+            if self._store.attempts.crashed(hole.content, content.reason) == 1:
+                content = self._parsers.degraded(raw)
         if isinstance(content, Crash):
             self._store.attempts.quarantine(hole.content, content.reason)
             return None
         return content
 
-
-def _large(upstream: Upstream, hole: Hole) -> bytes | None:
-    try:
-        return upstream.large_message(hole.uid)
-    except UpstreamRefused:
-        return None
+    def _check_parsers(self) -> None:
+        """Before a crash is held against a mail: a fault of our own must not put a mailbox off for days."""
+        if not self._parsers.are_healthy():
+            raise ParserBroken("the parsing processes fail on a plain mail too: see the worker's log, and free memory")
 
 
 def _within(holes: Sequence[Hole], limit: int) -> list[Hole]:
@@ -245,8 +298,3 @@ def _within(holes: Sequence[Hole], limit: int) -> list[Hole]:
             break
         chosen.append(hole)
     return chosen
-
-
-def _open(upstream: Upstream, folder: FolderRow) -> None:
-    if not upstream.has_open(folder.raw) and upstream.examine(folder.raw).uidvalidity != folder.uidvalidity:
-        raise UpstreamBroken("UIDVALIDITY changed while messages were fetched")

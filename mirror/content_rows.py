@@ -32,7 +32,7 @@ def _zone(at: datetime) -> int:
 def add_content(db: sqlite3.Connection, message: Listed, next_free: dict[int, int]) -> int:
     """Add a content row whose id sorts by INTERNALDATE; a full minute spills upward. next_free: per minute, so far."""
     seconds = int(message.internaldate.timestamp())
-    base = max(seconds // 60 - _ID_EPOCH, -(2**40)) << SPILL_BITS
+    base = _first_id(seconds)
     candidate = next_free.get(base, base)
     for (taken,) in db.execute("SELECT id FROM content WHERE id >= ? ORDER BY id", (candidate,)):
         if taken != candidate:
@@ -41,10 +41,19 @@ def add_content(db: sqlite3.Connection, message: Listed, next_free: dict[int, in
     next_free[base] = candidate + 1
     zone = _zone(message.internaldate)
     db.execute(
-        "INSERT INTO content (id, internaldate, internaldate_zone, size, sent_day) VALUES (?, ?, ?, ?, ?)",
-        (candidate, seconds, zone, message.size, _day(seconds, zone)),
+        "INSERT INTO content (id, internaldate, internaldate_zone, size, sent_day, email_id) VALUES (?, ?, ?, ?, ?, ?)",
+        (candidate, seconds, zone, message.size, _day(seconds, zone), message.email_id or None),
     )
     return candidate
+
+
+def earliest_id(since: datetime | None) -> int:
+    """The lowest id that a content of this time or later can have."""
+    return -(2**62) if since is None else _first_id(int(since.timestamp()))
+
+
+def _first_id(seconds: int) -> int:
+    return max(seconds // 60 - _ID_EPOCH, -(2**40)) << SPILL_BITS
 
 
 def _day(seconds: int, zone: int) -> int:

@@ -2,13 +2,19 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from mirror.fold import fold, people
 
 BUSY_TIMEOUT = 5.0
 """Seconds a writer waits for another; every transaction is kept far below that."""
+SLICE = 0.1
+"""Seconds after which long work commits and begins another transaction, so that other writers get their turn."""
+
+T = TypeVar("T")
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -42,3 +48,23 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
+
+
+def in_slices(connection: sqlite3.Connection, items: Iterable[T], work: Callable[[sqlite3.Connection, T], int]) -> int:
+    """Work on each item in its turn, in as many short transactions as it takes; the sum of what work returned.
+
+    A process that dies on the way leaves the items before done and the others untouched.
+    """
+    rest = iter(items)
+    total = 0
+    done = False
+    while not done:
+        with transaction(connection) as db:
+            end = time.monotonic() + SLICE
+            done = True
+            for item in rest:
+                total += work(db, item)
+                if time.monotonic() >= end:
+                    done = False
+                    break
+    return total

@@ -3,10 +3,12 @@
 MirrorError
 ├── UpstreamError               the real mail server
 │   ├── UpstreamUnavailable     not reachable, timed out, hung up (a ConnectionError)
+│   │   └── UpstreamThrottled   it asks to be left alone for a while
 │   ├── AuthenticationRefused   reachable, but it does not accept the login
 │   ├── UpstreamRefused         it answered NO or BAD to a command
 │   ├── UpstreamBroken          its answers contradict each other; nothing of them was believed
 │   └── MessageChanged          the uid no longer names the message we know (a LookupError)
+├── ParserBroken                our own parser fails on a mail that is known to be good
 ├── StoreError                  the mirror's own file
 │   ├── MirrorAbsent            there is no file yet: not mirrored so far (a LookupError)
 │   ├── MirrorTooNew            written by a newer version of this program
@@ -31,6 +33,14 @@ class UpstreamUnavailable(UpstreamError, ConnectionError):
     """The server cannot be reached, timed out or hung up."""
 
 
+class UpstreamThrottled(UpstreamUnavailable):
+    """The server asks this account to pause. seconds: for how long."""
+
+    def __init__(self, reason: str, seconds: float) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
+
+
 class AuthenticationRefused(UpstreamError):
     """The server does not accept the login."""
 
@@ -45,6 +55,10 @@ class UpstreamBroken(UpstreamError):
 
 class MessageChanged(UpstreamError, LookupError):
     """The uid no longer names the message the mirror knows; nothing was written."""
+
+
+class ParserBroken(MirrorError):
+    """The parsing children fail on a plain mail: the fault is this program's or this machine's, not the mailbox's."""
 
 
 class StoreError(MirrorError):

@@ -1,12 +1,15 @@
 """One mirror kept in step with its mailbox by one process: its lock, its passes, its back-off, its IDLE.
 
 The first process that asks holds the mirror's lock for as long as it lives; a keeper that does not hold it tries again
-whenever it is asked to run, so that it takes over when the holder is gone. A pass that fails is followed by a pause of
-1, 2, 4 … 300 seconds with full jitter; a login refused twice ends the attempts until the configuration changes, since
-more of them lock accounts. A nudge ends the pause.
+every few seconds, so that it takes over when the holder is gone. A pass that fails is followed by a pause of 1, 2, 4 …
+300 seconds with full jitter, or as long as the server asks for. A login refused twice ends the attempts until the
+configuration or the secret changes, since more of them lock accounts. A nudge ends a pause, but not one that the server
+asked for. A pass that takes long is done in turns, so that a first sync does not keep other accounts waiting; its
+connection is kept for the next pass.
 """
 
 import logging
+import math
 import random
 import threading
 import time
@@ -14,9 +17,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from config.identity import Provider
+from config.secret import SecretUnavailable
 from mirror.backfill import BATCH
 from mirror.database import private_folder
-from mirror.errors import AuthenticationRefused, MirrorError, UpstreamRefused, UpstreamUnavailable
+from mirror.errors import (
+    AuthenticationRefused,
+    MirrorError,
+    UpstreamRefused,
+    UpstreamThrottled,
+    UpstreamUnavailable,
+)
 from mirror.lock import Lock
 from mirror.parsing import Parsers
 from mirror.report import Progress, Report
@@ -31,6 +41,12 @@ LONGEST_PAUSE = 300.0
 LOGINS_REFUSED = 2
 IDLE_RENEWAL = 600.0
 """Seconds in IDLE before it is renewed; servers hang up after 30 minutes (RFC 2177)."""
+TURN = 60.0
+"""Seconds of a pass after which other accounts get their turn."""
+TAKE_OVER_EVERY = 2.0
+"""Seconds between two tries to hold a mirror that another process keeps."""
+_SHORTEST_IDLE = 0.5
+"""Seconds between two nudges of a server that never stops talking."""
 
 
 class Keeper:
@@ -49,6 +65,11 @@ class Keeper:
         self._store: Store | None = None
         self._running = threading.Lock()
         self._again = threading.Event()
+        self._nudges = 0
+        self._pass: Pass | None = None
+        self._session: Upstream | None = None
+        self._refused_secret = ""
+        self._throttled_until = 0.0
         self._not_before = 0.0
         self._retry = False
         self._error = ""
@@ -75,6 +96,9 @@ class Keeper:
 
     def close(self) -> None:
         """Let the mirror go."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
         if self._store is not None:
             self._store.close()
             self._store = None
@@ -83,12 +107,13 @@ class Keeper:
         self._lock.release()
 
     def nudge(self) -> None:
-        """Somebody asked for a pass: a pause ends, and a pass under way is followed by another."""
-        self._not_before = 0.0
+        """Somebody asked for a look: a pause ends, a pass under way looks again soon and is followed by another."""
+        self._not_before = self._throttled_until
+        self._nudges += 1
         self._again.set()
 
     def run(self) -> None:
-        """Make a pass if this keeper holds the mirror and is not pausing. Never raises."""
+        """Make a pass, or a turn of one, if this keeper holds the mirror and is not pausing. Never raises."""
         if not self._running.acquire(blocking=False):
             self._again.set()
             return
@@ -96,21 +121,29 @@ class Keeper:
             while not self._stopping.is_set():
                 self._again.clear()
                 if time.monotonic() < self._not_before:
+                    self._retry = True
                     break
-                if self._logins_refused >= LOGINS_REFUSED:
+                if self._logins_refused >= LOGINS_REFUSED and self._secret() == self._refused_secret:
                     self._decline()
                     break
-                if not self._attempt() or not self._again.is_set():
+                if not self._attempt() or not (self._again.is_set() and self._pass is None):
                     break
         finally:
             self._running.release()
 
     def is_due(self) -> bool:
-        """Whether a pass that failed has waited long enough. True once only for each failure."""
+        """Whether to run now: after a failure, to go on with a pass, to try for the lock. True once for each."""
         due = self._retry and time.monotonic() >= self._not_before
         if due:
             self._retry = False
         return due
+
+    def _secret(self) -> str:
+        source = self.provider.login(self.provider.imap)[1]
+        try:
+            return "" if source is None else source.read()
+        except SecretUnavailable:
+            return ""
 
     def _decline(self) -> None:
         """Answer whoever waits for a pass that none will be made."""
@@ -119,19 +152,24 @@ class Keeper:
             self._store.end_pass("{}", self._error)
 
     def _attempt(self) -> bool:
-        """Make a pass. Whether one was made and succeeded."""
+        """Make a pass or a turn of one. Whether it succeeded."""
         try:
             if not self.hold():
+                self._come_back(TAKE_OVER_EVERY)
                 return False
-            report, error = self.one_pass(), ""
+            report, error = self._turn(), ""
         except AuthenticationRefused as exc:
             self._logins_refused += 1
+            self._refused_secret = self._secret()
             report, error = None, f"{exc}. Correct the login; no more attempts are made until the configuration changes"
             if self._logins_refused < LOGINS_REFUSED:
                 error = str(exc)
+        except UpstreamThrottled as exc:
+            self._throttled_until = time.monotonic() + exc.seconds
+            report, error = None, f"{exc}. Nothing is asked of it for {exc.seconds:.0f} s"
         except MirrorError as exc:
             report, error = None, str(exc)
-            if isinstance(exc, UpstreamUnavailable):
+            if isinstance(exc, UpstreamUnavailable) and self._pass is not None and self._pass.looked:
                 self._batch = max(1, self._batch // 2)
         except Exception as exc:
             # The account goes on with a pause; the traceback is in the log.
@@ -140,45 +178,54 @@ class Keeper:
         self._settle(report, error)
         return report is not None
 
+    def _come_back(self, seconds: float) -> None:
+        self._not_before = time.monotonic() + seconds
+        self._retry = True
+
     def _settle(self, report: Report | None, error: str) -> None:
         if report is not None:
             self._failures = self._logins_refused = 0
             self._not_before = 0.0
-            self._batch = BATCH
+            if self._pass is None:
+                self._batch = BATCH
+            else:
+                self._come_back(0)
             return
         self._error = error
+        self._pass = None
         self._failures += 1
         wait = random.uniform(0.1, min(LONGEST_PAUSE, 2.0 ** (self._failures - 1)))  # noqa: S311 - jitter
-        self._not_before = time.monotonic() + wait
-        self._retry = True
+        self._come_back(max(wait, self._throttled_until - time.monotonic()))
         logger.warning("pass failed", extra={"mirror": self.name, "pause": round(wait, 1), "reason": error})
         if self._store is not None:
             self._store.end_pass("{}", error)
 
     def one_pass(self, notice: Callable[[Progress], None] = lambda _: None) -> Report:
-        """A pass now; the mirror must be held. Raises what the pass raises."""
+        """A whole pass now; the mirror must be held. Raises what the pass raises."""
+        return self._turn(math.inf, notice)
+
+    def _turn(self, seconds: float = TURN, notice: Callable[[Progress], None] = lambda _: None) -> Report:
         if self._store is None:
             raise MirrorError(f"{self.name} is not held by this process")
-        self._store.begin_pass()
-        one = Pass(
-            self._store,
-            self.provider.sync,
-            self._parsers,
-            self._connect,
-            stop=self._stopping.is_set,
-            notice=notice,
-            batch=self._batch,
-        )
-        report = one.run()
-        self._store.end_pass(report.as_json(), "")
-        if report.work:
-            logger.info(
-                "pass done", extra={"mirror": self.name, "messages": report.work, "seconds": round(report.seconds, 2)}
-            )
+        if self._pass is None:
+            self._store.begin_pass()
+            self._pass = Pass(
+                self._store, self.provider.sync, self._parsers, self._connect,
+                stop=self._stopping.is_set, nudges=lambda: self._nudges, notice=notice, batch=self._batch,
+                upstream=self._session,
+            )  # fmt: skip
+            self._session = None
+        report = self._pass.run(seconds, keep_session=True)
+        if self._pass.finished:
+            self._session, self._pass = self._pass.take_session(), None
+            self._store.end_pass(report.as_json(), "")
+            if report.work:
+                done = {"messages": report.work, "seconds": round(report.seconds, 2)}
+                logger.info("pass done", extra={"mirror": self.name, **done})
         return report
 
     def _connect(self) -> Upstream:
-        return Upstream.connect(self.provider)
+        return Upstream.connect(self.provider, without=self._store.distrusted() if self._store is not None else ())
 
     def idle(self, nudged: Callable[["Keeper"], None]) -> None:
         """Listen to INBOX until the process stops: a thread of its own. nudged: called when a pass should be made."""
@@ -187,17 +234,15 @@ class Keeper:
                 self._stopping.wait(1.0)
                 continue
             try:
-                with self._connect() as upstream:
+                with Upstream.connect(self.provider) as upstream:
                     if not upstream.has("IDLE"):
                         return
+                    upstream.examine(b"INBOX")
                     while not self._stopping.is_set():
-                        if upstream.idle(b"INBOX", IDLE_RENEWAL, lambda: nudged(self)):
+                        if upstream.idle(IDLE_RENEWAL, lambda: nudged(self)):
                             nudged(self)
-            except AuthenticationRefused:
+                        self._stopping.wait(_SHORTEST_IDLE)
+            except (AuthenticationRefused, UpstreamThrottled, UpstreamRefused):
                 self._stopping.wait(LONGEST_PAUSE)
-            except UpstreamRefused:
-                return
             except MirrorError:
-                # The server may be gone: a pass finds out and says so, instead of the next interval.
-                nudged(self)
                 self._stopping.wait(random.uniform(1.0, 10.0))  # noqa: S311 - jitter

@@ -17,13 +17,17 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One message of an upstream enumeration. internaldate keeps the zone the server wrote."""
+    """One message of an upstream enumeration. internaldate keeps the zone the server wrote.
+
+    email_id: what the server calls the mail itself, equal for copies (RFC 8474 EMAILID, X-GM-MSGID); "" for nothing.
+    """
 
     uid: int
     flags: tuple[str, ...]
     internaldate: datetime
     size: int
     modseq: int = 0
+    email_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +45,30 @@ class ListedFolder:
 
 @dataclass(frozen=True, slots=True)
 class FolderStatus:
-    """What STATUS said of a folder; None where the server does not say (Courier has no UIDNEXT before SELECT)."""
+    """What STATUS said of a folder; None where the server does not say (Courier has no UIDNEXT before SELECT).
+
+    mailbox_id: what stays when the folder is renamed (RFC 8474); "" for nothing.
+    """
 
     messages: int
     uidnext: int | None
     uidvalidity: int | None
     highestmodseq: int | None
+    mailbox_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A folder opened by EXAMINE or SELECT. highestmodseq: None without CONDSTORE in this folder (RFC 7162 3.1.2)."""
+    """A folder opened by EXAMINE or SELECT. highestmodseq: None without CONDSTORE in this folder (RFC 7162 3.1.2).
+
+    changed: (uid, flags, modseq) of what changed since the modseq it was opened with; None when it was opened without.
+    """
 
     exists: int
     uidvalidity: int
     uidnext: int | None
     highestmodseq: int | None
+    changed: tuple[tuple[int, tuple[str, ...], int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,3 +77,19 @@ class FlagsNow:
 
     flags: frozenset[str]
     modseq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Where a message came to rest. uid and uidvalidity: None when the server does not say; a sync finds it then."""
+
+    uidvalidity: int | None
+    uid: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    r"""What a deletion came to. expunged: False when it is only marked \Deleted, as without UIDPLUS."""
+
+    expunged: bool
+    flags: frozenset[str] = frozenset()

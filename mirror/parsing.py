@@ -26,6 +26,7 @@ MEMORY = 1 << 30
 _RECYCLE_AFTER = 5_000
 _FRAME_BYTES = 4 << 20
 _LARGEST_ANSWER = 256 << 20
+_CANARY = b"From: a@example.org\r\nSubject: canary\r\n\r\nHello\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,10 @@ class Parsers:
             extra, self._idle = self._idle[1:], self._idle[:1]
         for child in extra:
             child.close()
+
+    def are_healthy(self) -> bool:
+        """Whether a plain mail can be read: when not, what crashed lately was not the mails' fault."""
+        return not any(isinstance(answer, Crash) for answer in (*self.envelopes([_CANARY]), *self.contents([_CANARY])))
 
     def envelopes(self, blocks: Sequence[bytes]) -> list[Envelope | Crash]:
         """Each header block read, in order."""

@@ -2,10 +2,16 @@
 
 content id   minutes since 2000 of the INTERNALDATE, shifted left by SPILL_BITS; a full minute spills upward. So
              "newest first" is a reverse walk of the primary key, and the id is the default page cursor.
-message uid  the upstream uid within the folder's current uidvalidity.
+message uid  the upstream uid within the folder's current uidvalidity; below 0 while a changed UIDVALIDITY is worked
+             through and the message has none yet.
+message state  its content's, kept equal by triggers, so that what a folder lacks is an index of its own.
 state        mirror.mirrored.State: 0 enumerated, 1 headers, 2 text (indexed), 3 html too.
 normalised   the small well-formed HTML that waits for the sanitizer; never served, gone at state 3.
-running      how a parse was under way: 0 not, 1 in a batch, 2 alone, 3 a batch was interrupted, so alone next time.
+email_id     what the server calls the mail itself (RFC 8474 EMAILID, X-GM-MSGID): a copy of it is not fetched again.
+distrusted   {capability: [seconds since 1970 until which it is not used, why]}: what the server announced and broke.
+fetched      octets of mail fetched on the UTC day fetched_on (days since 1970).
+running      how a parse was under way: 0 not, 1 in a batch, 4 among few, 2 alone; 3 a batch was interrupted, so among
+             few next time; 5 that was interrupted too, so alone.
 fts          external content over the view `folded`: fold() of the clean text, tokenizer ascii.
 word         every distinct word of fts, and how many contents have it at all (about), in the subject, among the people;
              word_trigram finds words by a part of them.
@@ -207,6 +213,48 @@ def keep_attachments(db: Database) -> None:
     )
     db.execute("CREATE INDEX attachment_blob_digest ON attachment_blob (digest)")
     db.execute("CREATE INDEX content_outdated ON content (content_version, id) WHERE state >= 2")
+
+
+@migrations()
+def index_pending_by_folder(db: Database) -> None:
+    """What each folder still lacks, in order, without a walk over the others; what a server calls mails and folders."""
+    for statement in _SECOND:
+        db.execute(statement)
+
+
+_SECOND = (
+    "ALTER TABLE message ADD COLUMN state INTEGER NOT NULL DEFAULT 0",
+    "UPDATE message SET state = (SELECT state FROM content WHERE content.id = message.content)",
+    "CREATE INDEX message_textless ON message (folder, content) WHERE state < 2",
+    "CREATE INDEX message_headerless ON message (folder, content) WHERE state < 1",
+    """
+    CREATE TRIGGER message_state_of_new AFTER INSERT ON message
+    WHEN new.state <> (SELECT state FROM content WHERE id = new.content)
+    BEGIN
+        UPDATE message SET state = (SELECT state FROM content WHERE id = new.content) WHERE id = new.id;
+    END
+    """,
+    """
+    CREATE TRIGGER message_state_of_merged AFTER UPDATE OF content ON message
+    BEGIN
+        UPDATE message SET state = (SELECT state FROM content WHERE id = new.content) WHERE id = new.id;
+    END
+    """,
+    """
+    CREATE TRIGGER message_state_of_filled AFTER UPDATE OF state ON content WHEN new.state <> old.state
+    BEGIN
+        UPDATE message SET state = new.state WHERE content = new.id;
+    END
+    """,
+    "CREATE INDEX body_normalised ON body (content) WHERE normalised IS NOT NULL",
+    "ALTER TABLE content ADD COLUMN email_id TEXT",
+    "CREATE INDEX content_email_id ON content (email_id) WHERE email_id IS NOT NULL",
+    "ALTER TABLE folder ADD COLUMN mailbox_id TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE mirror ADD COLUMN rung TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE mirror ADD COLUMN distrusted TEXT NOT NULL DEFAULT '{}'",
+    "ALTER TABLE mirror ADD COLUMN fetched_on INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE mirror ADD COLUMN fetched INTEGER NOT NULL DEFAULT 0",
+)
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -40,6 +40,7 @@ one.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -47,25 +48,30 @@ from fnmatch import fnmatchcase
 
 from config.identity import SyncRule
 from mirror.backfill import BATCH, Backfill
-from mirror.errors import UpstreamBroken, UpstreamRefused
+from mirror.errors import UpstreamBroken, UpstreamRefused, UpstreamUnavailable
+from mirror.folder_names import renames, with_roles
 from mirror.listing import FolderStatus, ListedFolder
 from mirror.parsing import Parsers
-from mirror.reconcile import sync_folder
+from mirror.reconcile import Reconciliation
 from mirror.report import FolderReport, Progress, Report
 from mirror.store import FolderRow, Store
+from mirror.store_contents import ORPHAN_GRACE
 from mirror.upstream import Upstream
 
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 20.0
 """Seconds of filling between two looks."""
+NEWEST_HEADERS = 200
+"""Messages of a folder whose headers are fetched as soon as it is enumerated."""
 
 
 class Pass:
     """One pass over one mirror, whose lock the caller holds.
 
-    connect makes a logged-in connection. stop is asked between batches. batch: messages in one FETCH; fewer for a
-    server that hangs up on one of them.
+    connect makes a logged-in connection; upstream is one that is open already. stop is asked between batches. nudges
+    counts the times somebody asked for a look: one more of them interrupts the filling. batch: messages in one FETCH to
+    begin with; fewer for a server that hangs up on one of them.
     """
 
     def __init__(
@@ -76,58 +82,102 @@ class Pass:
         connect: Callable[[], Upstream],
         *,
         stop: Callable[[], bool] = lambda: False,
+        nudges: Callable[[], int] = lambda: 0,
         notice: Callable[[Progress], None] = lambda _: None,
         batch: int = BATCH,
+        upstream: Upstream | None = None,
     ) -> None:
         self._store = store
         self._rule = rule
         self._parsers = parsers
         self._connect = connect
         self._stop = stop
-        self._upstream: Upstream | None = None
+        self._nudges = nudges
+        self._seen_nudges = nudges()
+        self._upstream = upstream
+        self._looks = 0
+        self._started = time.time()
+        self.finished = False
         self.report = Report()
         self._backfill = Backfill(
-            store, parsers, self.report, rule=rule, stop=stop, notice=notice, batch=batch
-        )
+            store, parsers, self.report, self.session,
+            rule=rule, hurry=self._hurry, notice=notice, batch=batch,
+        )  # fmt: skip
 
-    def run(self) -> Report:
-        """Look and fill until nothing is left. Raises UpstreamUnavailable, AuthenticationRefused or StoreError."""
+    def run(self, seconds: float = math.inf, *, keep_session: bool = False) -> Report:
+        """Look and fill until nothing is left (then `finished` is true) or so many seconds have passed; repeatable.
+
+        keep_session: leave the connection open, for take_session. Raises UpstreamUnavailable, AuthenticationRefused,
+        ParserBroken or StoreError.
+        """
         began = time.monotonic()
         try:
-            self._store.attempts.adopt_interrupted()
-            again = True
-            while again and not self._stop():
+            if not self._looks:
+                self._store.attempts.adopt_interrupted()
+            while not self.finished and not self._stop():
+                self._seen_nudges = self._nudges()
                 self.look()
-                again = self._backfill.fill(self.upstream, time.monotonic() + LOOK_EVERY)
-            self._backfill.clean_again()
-            self._backfill.make_html()
-            self._store.sweep()
-            self._store.blobs.sweep(self._rule.attachments.total)
+                until = time.monotonic() + LOOK_EVERY
+                left = self._backfill.fill(until)
+                left = self._backfill.clean_again(until) or self._backfill.make_html(until) or left
+                self.finished = not left
+                if time.monotonic() - began > seconds:
+                    break
+            if self.finished:
+                self._store.sweep(before=min(self._started, time.time() - ORPHAN_GRACE))
+                self._store.blobs.sweep(self._rule.attachments.total)
         finally:
             if self._upstream is not None:
-                self._upstream.close()
-            self.report.seconds = time.monotonic() - began
+                self._store.distrust(self._upstream.distrusted)
+            if not keep_session:
+                self._end_session()
+            self.report.seconds += time.monotonic() - began
         return self.report
 
-    @property
-    def upstream(self) -> Upstream:
+    def session(self) -> Upstream:
         """The pass's connection, made when it is first needed and again after it was lost."""
         if self._upstream is None or not self._upstream.is_open:
             self._upstream = self._connect()
+            self._store.set_rung(self._upstream.rung)
         return self._upstream
+
+    @property
+    def looked(self) -> bool:
+        """Whether the folders have been compared: what fails later fails while mail is fetched."""
+        return self._looks > 0
+
+    def take_session(self) -> Upstream | None:
+        """The open connection, which is the caller's from now on."""
+        upstream, self._upstream = self._upstream, None
+        return upstream if upstream is not None and upstream.is_open else None
+
+    def _end_session(self) -> None:
+        if self._upstream is not None:
+            self._upstream.close()
+            self._upstream = None
+
+    def _renewed(self) -> Upstream:
+        """Another connection in place of the present one: an account has no more of them than it needs."""
+        if self._upstream is not None:
+            self._store.distrust(self._upstream.distrusted)
+        self._end_session()
+        return self.session()
+
+    def _hurry(self) -> bool:
+        return self._stop() or self._nudges() != self._seen_nudges
 
     def look(self) -> None:
         """Compare every folder with upstream and store what differs."""
-        listed, statuses = self.upstream.list_folders()
-        listed = [self._with_rule(folder) for folder in listed]
-        opened = [folder.raw for folder in listed if folder.selectable and folder.wanted]
-        if missing := [raw for raw in opened if raw not in statuses]:
-            statuses |= self.upstream.statuses(missing)
+        listed, statuses = self._listed()
         self._adopt_renames(listed, statuses)
-        for name in self._store.set_folders(listed):
-            self.report.dropped.append(name)
+        dropped = self._store.set_folders(listed, count_missing=not self._looks)
+        self._store.set_mailbox_ids({raw: status.mailbox_id for raw, status in statuses.items() if status.mailbox_id})
+        self.report.dropped.extend(dropped)
+        self._looks += 1
         agreeing = []
         for folder in self._store.folders():
+            if self._stop():
+                break
             report = self.report.folders.setdefault(folder.id, FolderReport(folder.name))
             if not folder.wanted or not folder.selectable:
                 report.removed += self._store.remove_all(folder.id)
@@ -138,6 +188,27 @@ class Pass:
             report.messages = self._store.count(folder.id)
         self._store.touch(agreeing)
 
+    def _listed(self) -> tuple[list[ListedFolder], dict[bytes, FolderStatus]]:
+        fresh = self._upstream is None or not self._upstream.is_open
+        try:
+            listed, statuses = self.session().list_folders()
+        except UpstreamUnavailable:
+            if fresh:
+                raise
+            # A connection kept from an earlier pass has been closed meanwhile.
+            listed, statuses = self.session().list_folders()
+        known = {folder.raw for folder in self._store.folders()}
+        if not self._looks and not fresh and known - {folder.raw for folder in listed}:
+            # What is missing is believed only on the word of two connections.
+            listed, statuses = self._renewed().list_folders()
+        if known and not any(folder.raw.upper() == b"INBOX" for folder in listed):
+            raise UpstreamBroken("LIST shows no INBOX any more")
+        listed = [self._with_rule(folder) for folder in with_roles(listed)]
+        opened = [folder.raw for folder in listed if folder.selectable and folder.wanted]
+        if missing := [raw for raw in opened if raw not in statuses]:
+            statuses |= self.session().statuses(missing)
+        return listed, statuses
+
     def _with_rule(self, folder: ListedFolder) -> ListedFolder:
         def named(patterns: Sequence[str]) -> bool:
             return any(fnmatchcase(folder.name, pattern) or folder.role == pattern for pattern in patterns)
@@ -145,28 +216,22 @@ class Pass:
         return replace(folder, wanted=named(self._rule.folders) and not named(self._rule.exclude))
 
     def _adopt_renames(self, listed: Sequence[ListedFolder], statuses: dict[bytes, FolderStatus]) -> None:
-        known = {folder.raw: folder for folder in self._store.folders()}
-        present = {folder.raw for folder in listed}
-        vanished = [folder for raw, folder in known.items() if raw not in present and folder.enumerated]
-        for newcomer in listed:
-            status = statuses.get(newcomer.raw)
-            if newcomer.raw in known or status is None or status.messages == 0:
-                continue
-            same = [
-                old
-                for old in vanished
-                if (old.uidvalidity, old.uidnext, old.upstream_messages)
-                == (status.uidvalidity, status.uidnext, status.messages)
-            ]
-            if len(same) == 1:
-                vanished.remove(same[0])
-                self._store.rename_folder(same[0].id, newcomer)
+        if renamed := renames(self._store.folders(missing=True), listed, statuses):
+            logger.info("folders renamed", extra={"folders": len(renamed)})
+            self._store.rename_folders(renamed)
 
     def _sync_folder(self, folder: FolderRow, report: FolderReport) -> None:
         started = time.monotonic()
         report.error = ""
         try:
-            sync_folder(self.upstream, self._store, folder, report, parsers=self._parsers, connect=self._connect)
+            Reconciliation(
+                self.session(), self._store, folder, report,
+                parsers=self._parsers, renew=self._renewed, stop=self._stop,
+            ).run()  # fmt: skip
+            now = self._store.folder(folder.id)
+            if now is not None and not folder.enumerated and not self._stop() and self._backfill.lacks_headers(now):
+                # So that the newest of it can be listed while the other folders are enumerated.
+                self._backfill.add_headers(now, NEWEST_HEADERS)
         except (UpstreamRefused, UpstreamBroken) as exc:
             # This folder only: the others go on.
             report.error = str(exc)

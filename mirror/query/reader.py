@@ -329,18 +329,10 @@ _FOLDERS = """
     SELECT folder.id, folder.raw, folder.name, folder.delimiter, folder.attributes, folder.role, folder.selectable,
         folder.uidvalidity, folder.as_of, folder.enumerated, folder.error,
         (SELECT count(*) FROM message INDEXED BY message_walk WHERE message.folder = folder.id),
-        coalesce(pending.messages, 0), coalesce(quarantined.messages, 0)
+        (SELECT count(*) FROM message WHERE message.folder = folder.id AND message.state < 2),
+        (SELECT count(*) FROM attempt CROSS JOIN message ON message.content = attempt.content
+            WHERE (attempt.crashes >= 2 OR attempt.failures >= 3) AND message.folder = folder.id)
     FROM folder
-    LEFT JOIN (
-        SELECT message.folder AS id, count(*) AS messages
-        FROM content INDEXED BY content_pending CROSS JOIN message ON message.content = content.id
-        WHERE content.state < 2 GROUP BY message.folder
-    ) AS pending ON pending.id = folder.id
-    LEFT JOIN (
-        SELECT message.folder AS id, count(*) AS messages
-        FROM attempt CROSS JOIN message ON message.content = attempt.content
-        WHERE attempt.crashes >= 2 OR attempt.failures >= 3 GROUP BY message.folder
-    ) AS quarantined ON quarantined.id = folder.id
     WHERE NOT folder.missing
     ORDER BY folder.name
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.identity import SyncRule
-from mirror import content_rows, store
+from mirror import content_rows, store_contents
 from mirror.blobs import blob_path
 from mirror.content import CONTENT_VERSION
 from mirror.query.himalaya import parse_himalaya
@@ -113,7 +113,7 @@ def test_newer_rules_clean_stored_content_again_without_a_download(
     mirror.store._connection.execute("INSERT INTO fts (fts) VALUES ('rebuild')")
     newer = CONTENT_VERSION + 1
     monkeypatch.setattr(content_rows, "CONTENT_VERSION", newer)
-    monkeypatch.setattr(store, "CONTENT_VERSION", newer)
+    monkeypatch.setattr(store_contents, "CONTENT_VERSION", newer)
     report = mirror.sync()
     assert sum(folder.bytes for folder in report.folders.values()) == 0
     assert mirror.rows("SELECT DISTINCT content_version FROM content") == [(newer,)]

@@ -1,0 +1,110 @@
+"""Messages of holes, fetched: in halves when the server refuses a batch, alone when it leaves one out."""
+
+from collections.abc import Callable, Sequence
+
+from mirror.errors import UpstreamBroken, UpstreamRefused, UpstreamUnavailable
+from mirror.reconcile import is_doubtful
+from mirror.store import FolderRow, Hole, Store
+from mirror.upstream import PIECE, Upstream
+
+_ALONE_AT_MOST = 20
+_ENOUGH_TO_JUDGE = 5
+"""A server that sends none of so many messages is at fault, not the messages."""
+
+
+class Fetching:
+    """Fetches for one pass. missed: contents that did not come; they are not asked for again in this pass.
+
+    missed_headers: contents whose headers did not come or could not be read; their texts are tried.
+    """
+
+    def __init__(self, store: Store, session: Callable[[], Upstream]) -> None:
+        self._store = store
+        self._session = session
+        self._fetched = 0
+        self._today: int | None = None
+        self.missed: set[int] = set()
+        self.missed_headers: set[int] = set()
+
+    def has_budget(self) -> bool:
+        """Whether the server's daily limit leaves room for more."""
+        limit = self._session().quirk.daily_bytes
+        if not limit:
+            return True
+        if self._fetched or self._today is None:
+            self._today, self._fetched = self._store.add_fetched(self._fetched), 0
+        return self._today < limit
+
+    def headers(self, folder: FolderRow, holes: Sequence[Hole]) -> dict[int, bytes]:
+        """The header block of each hole's message, by uid."""
+        found = self._halving(folder, holes, lambda upstream, uids: upstream.headers(uids))
+        self.missed_headers.update(hole.content for hole in holes if hole.uid not in found)
+        self._harvest(folder)
+        return found
+
+    def messages(self, folder: FolderRow, holes: Sequence[Hole]) -> dict[int, bytes]:
+        """Each hole's message, by uid; those that did not come are put off."""
+        small = [hole for hole in holes if hole.size <= PIECE]
+        found = self._halving(folder, small, lambda upstream, uids: upstream.messages(uids))
+        for hole in holes:
+            if hole.size > PIECE and (raw := self._large(folder, hole)) is not None:
+                found[hole.uid] = raw
+        # An empty literal stands for a message that could not be read, unless that is what it is.
+        empty = {hole.uid for hole in holes if hole.size == 0}
+        found = {uid: raw for uid, raw in found.items() if raw or uid in empty}
+        absent = [hole for hole in holes if hole.uid not in found]
+        if found or len(holes) < _ENOUGH_TO_JUDGE:
+            for hole in absent[:_ALONE_AT_MOST] if len(holes) > 1 else ():
+                if raw := self._opened(folder).messages([hole.uid]).get(hole.uid):
+                    found[hole.uid] = raw
+            for hole in absent:
+                if hole.uid not in found:
+                    self.missed.add(hole.content)
+                    self._store.attempts.put_off(hole.content, "the server did not send it")
+        self._harvest(folder)
+        if not found and len(holes) >= _ENOUGH_TO_JUDGE:
+            raise UpstreamBroken(f"the server sent none of {len(holes)} messages it lists")
+        self._fetched += sum(map(len, found.values()))
+        return found
+
+    def _opened(self, folder: FolderRow) -> Upstream:
+        upstream = self._session()
+        if not upstream.has_open(folder.raw) and upstream.examine(folder.raw).uidvalidity != folder.uidvalidity:
+            raise UpstreamBroken("UIDVALIDITY changed while messages were fetched")
+        return upstream
+
+    def _halving(
+        self,
+        folder: FolderRow,
+        holes: Sequence[Hole],
+        fetch: Callable[[Upstream, list[int]], dict[int, bytes]],
+    ) -> dict[int, bytes]:
+        if not holes:
+            return {}
+        upstream = self._opened(folder)
+        try:
+            return fetch(upstream, [hole.uid for hole in holes])
+        except UpstreamRefused:
+            if len(holes) == 1:
+                return {}
+            middle = len(holes) // 2
+            return self._halving(folder, holes[:middle], fetch) | self._halving(folder, holes[middle:], fetch)
+        except UpstreamUnavailable:
+            if len(holes) == 1:
+                self._store.attempts.put_off(holes[0].content, "the connection was lost while it was fetched")
+            raise
+
+    def _large(self, folder: FolderRow, hole: Hole) -> bytes | None:
+        upstream = self._opened(folder)
+        try:
+            return upstream.large_message(hole.uid, hole.size)
+        except UpstreamRefused:
+            return None
+
+    def _harvest(self, folder: FolderRow) -> None:
+        """Take out what the server said to have vanished meanwhile: it does not say so again in this session."""
+        for raw, ranges in self._session().take_vanished().items():
+            if raw == folder.raw:
+                gone = self._store.uids_within(folder.id, ranges)
+                if not is_doubtful(len(gone), self._store.count(folder.id), emptied=False):
+                    self._store.remove(folder.id, gone)

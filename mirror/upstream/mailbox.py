@@ -1,0 +1,268 @@
+"""Folders and messages of a mailbox, read."""
+
+import contextlib
+import logging
+from collections.abc import Collection, Sequence
+from typing import Any, Literal
+
+from imapclient.imap_utf7 import decode as decode_utf7
+
+from mirror.errors import UpstreamBroken, UpstreamRefused
+from mirror.listing import FolderStatus, Listed, ListedFolder, Opened
+from mirror.upstream import answers, fetched
+from mirror.upstream.session import Session
+
+logger = logging.getLogger(__name__)
+
+PIECE = 1 << 20
+"""Messages above this many octets are fetched in pieces."""
+LARGEST_MESSAGE = 50 << 20
+PIPELINED = 25
+"""STATUS commands under way at a time."""
+FETCHED_AT_ONCE = 100
+"""Messages of one FETCH, several of which are under way."""
+SPECIAL_USES = {
+    use.lower(): use for use in ("\\All", "\\Archive", "\\Drafts", "\\Flagged", "\\Junk", "\\Sent", "\\Trash")
+}
+LIST_HEADERS = (
+    "FROM TO CC BCC REPLY-TO SUBJECT DATE MESSAGE-ID IN-REPLY-TO REFERENCES CONTENT-TYPE"  # Content-Type: charset hint
+)
+
+
+class Mailbox(Session):
+    """A session, for reading folders and messages."""
+
+    # -- folders
+
+    def list_folders(self) -> tuple[list[ListedFolder], dict[bytes, FolderStatus]]:
+        """Every folder, and the STATUS of each where the server gives it along (RFC 5819), else nothing of it."""
+        self.unselect()
+        answer: dict[str, list[Any]] = {}
+        for extension in ("LIST-STATUS", "LIST-EXTENDED"):
+            if not answer and self.has(extension):
+                wanted = [b"SPECIAL-USE"] if self.has("SPECIAL-USE") else []
+                if extension == "LIST-STATUS":
+                    wanted.append(b"STATUS (%s)" % self._status_items())
+                if not wanted:
+                    continue
+                try:
+                    answer = self._run("LIST", b'"" "*" RETURN (%s)' % b" ".join(wanted))
+                except UpstreamRefused as exc:
+                    self.distrust(extension, str(exc))
+        if not answer.get("LIST"):
+            answer = self._run("LIST", b'"" "*"')
+        folders = {}
+        for line, literals in answers.lines(answer.get("LIST", [])):
+            if (folder := _listed_folder(line, literals)) is not None:
+                folders[folder.raw] = folder
+        if not folders:
+            raise UpstreamBroken("LIST shows no folder")
+        return list(folders.values()), self._statuses(answer)
+
+    def statuses(self, folders: Sequence[bytes]) -> dict[bytes, FolderStatus]:
+        """STATUS of each folder, pipelined; those the server refuses are left out."""
+        found: dict[bytes, FolderStatus] = {}
+        items = b"(%s)" % self._status_items()
+        for start in range(0, len(folders), PIPELINED):
+            asked = [raw for raw in folders[start : start + PIPELINED] if answers.is_sendable(raw)]
+            with self._translating():
+                tags = [self._send("STATUS", answers.quoted(raw), items) for raw in asked]
+                for raw, tag in zip(asked, tags, strict=True):
+                    with contextlib.suppress(UpstreamRefused):
+                        said = self._statuses(self._complete("STATUS", tag))
+                        # Servers that spell the name otherwise than asked answer in order all the same.
+                        found.update(zip([raw], said.values(), strict=True) if len(said) == 1 else said.items())
+        return found
+
+    def _status_items(self) -> bytes:
+        items = b"MESSAGES UIDNEXT UIDVALIDITY"
+        if self.has_condstore:
+            items += b" HIGHESTMODSEQ"
+        return items + b" MAILBOXID" if self.has("OBJECTID") else items
+
+    @staticmethod
+    def _statuses(answer: dict[str, list[Any]]) -> dict[bytes, FolderStatus]:
+        found = {}
+        for line, literals in answers.lines(answer.get("STATUS", [])):
+            if (status := answers.status_line(line, literals)) is not None:
+                found[status[0]] = status[1]
+        return found
+
+    def examine(self, folder: bytes, *, known: tuple[int, int] | None = None) -> Opened:
+        """Open a folder read-only. known: its UIDVALIDITY and the modseq up to which changes are known (QRESYNC).
+
+        What vanished since is in take_vanished. Raises UpstreamRefused when it does not exist or cannot be opened.
+        """
+        if known is not None and self.has("QRESYNC"):
+            try:
+                return self._open("EXAMINE", folder, b" (QRESYNC (%d %d))" % known)
+            except UpstreamRefused:
+                opened = self._open("EXAMINE", folder)
+                self.distrust("QRESYNC", "EXAMINE with QRESYNC was refused")
+                return opened
+        return self._open("EXAMINE", folder)
+
+    def _open(self, command: Literal["EXAMINE", "SELECT"], folder: bytes, parameter: bytes = b"") -> Opened:
+        if not answers.is_sendable(folder):
+            raise UpstreamRefused("a folder name with line breaks cannot be sent")
+        self._begin_opening(folder)
+        if not parameter and self.has_condstore and not self.has("ENABLE"):
+            parameter = b" (CONDSTORE)"
+        answer = self._run(command, answers.quoted(folder) + parameter)
+        self._end_opening(folder, writable=command == "SELECT")
+        uidvalidity = _number(answer, "UIDVALIDITY")
+        if uidvalidity is None or "EXISTS" not in answer:
+            raise UpstreamBroken(f"{command} answered without UIDVALIDITY or EXISTS")
+        return Opened(
+            exists=self.exists,
+            uidvalidity=uidvalidity,
+            uidnext=_number(answer, "UIDNEXT"),
+            highestmodseq=_number(answer, "HIGHESTMODSEQ") if self.has_condstore and "NOMODSEQ" not in answer else None,
+            changed=tuple(fetched.flags(answer.get("FETCH", []))) if b"QRESYNC" in parameter else None,
+        )
+
+    def has_open(self, folder: bytes) -> bool:
+        """Whether this folder is the one that is open."""
+        return self.is_open and self._selected is not None and self._selected[0] == folder
+
+    def unselect(self) -> None:
+        """Let go of the open folder, expunging nothing: what STATUS says of a selected one is not reliable."""
+        if self._selected is None or (self._selected[1] and not self.has("UNSELECT")):
+            return
+        # CLOSE expunges nothing from a folder that was EXAMINEd (RFC 3501 6.4.2).
+        self._run("UNSELECT" if self.has("UNSELECT") else "CLOSE")
+        self._selected = None
+        self._imap.state = "AUTH"
+
+    # -- reading messages of the open folder
+
+    def enumerate(self, uid_set: str) -> list[Listed]:
+        """uid, flags, internaldate, size and email id of the messages of a UID set (`"5:*"`)."""
+        return list(self._enumerate(uid_set.encode("ascii")).values())
+
+    def enumerate_uids(self, uids: Collection[int]) -> list[Listed]:
+        """The same for given uids; those that did not come are missing."""
+        found: dict[int, Listed] = {}
+        for uid_set in answers.uid_sets(uids, self.quirk.set_octets):
+            found |= self._enumerate(uid_set)
+        return list(found.values())
+
+    def _enumerate(self, uid_set: bytes) -> dict[int, Listed]:
+        items = b"UID FLAGS INTERNALDATE RFC822.SIZE"
+        if self.has_condstore:
+            items += b" MODSEQ"
+        if self.has("OBJECTID"):
+            items += b" EMAILID"
+        elif self.has("X-GM-EXT-1"):
+            items += b" X-GM-MSGID"
+        return fetched.listed(self._run("UID", b"FETCH %s (%s)" % (uid_set, items)).get("FETCH", []))
+
+    def changed_since(self, modseq: int) -> list[fetched.FlagsLine]:
+        """(uid, flags, modseq) of the messages changed since a modseq (RFC 7162 3.1.4.1)."""
+        answer = self._run("UID", b"FETCH 1:* (UID FLAGS) (CHANGEDSINCE %d)" % modseq)
+        return fetched.flags(answer.get("FETCH", []))
+
+    def flags_of(self, uid: int) -> fetched.FlagsLine | None:
+        """(uid, flags, modseq) of one message; None when it is gone."""
+        items = b"(UID FLAGS MODSEQ)" if self.has_condstore else b"(UID FLAGS)"
+        found = fetched.flags(self._run("UID", b"FETCH %d %s" % (uid, items)).get("FETCH", []))
+        return next((line for line in found if line[0] == uid), None)
+
+    def uids(self) -> set[int]:
+        """Every uid of the open folder, by ESEARCH (RFC 4731) where the server can: its answer is compressed."""
+        if self.has("ESEARCH"):
+            try:
+                lines = self._run("UID", b"SEARCH RETURN (ALL COUNT) ALL").get("ESEARCH", [])
+                found, count = answers.esearch_line(lines[-1])
+                if count == len(found):
+                    return found
+                reason = "COUNT and ALL of an ESEARCH answer differ"
+            except (UpstreamRefused, ValueError, IndexError, TypeError) as exc:
+                reason = f"ESEARCH: {exc}"
+            self.distrust("ESEARCH", reason)
+        answer = self._run("UID", b"SEARCH ALL")
+        if "SEARCH" not in answer and self.exists > 0:
+            raise UpstreamBroken("SEARCH answered OK without a result")
+        return answers.search_lines(answer.get("SEARCH", []))
+
+    def headers(self, uids: Collection[int], fields: str = LIST_HEADERS) -> dict[int, bytes]:
+        """The named header fields of each message, as a header block. uids that did not come are missing."""
+        return self._sections(uids, b"BODY.PEEK[HEADER.FIELDS (%s)]" % fields.encode("ascii"))
+
+    def messages(self, uids: Collection[int]) -> dict[int, bytes]:
+        """The whole of each message, \\Seen untouched. uids that did not come are missing."""
+        return self._sections(uids, b"BODY.PEEK[]")
+
+    def _sections(self, uids: Collection[int], item: bytes) -> dict[int, bytes]:
+        """One section of each message, as many FETCHes under way as the server bears."""
+        found: dict[int, bytes] = {}
+        wanted = set(uids)
+        ordered = sorted(wanted)
+        sets = [
+            uid_set
+            for at in range(0, len(ordered), FETCHED_AT_ONCE)
+            for uid_set in answers.uid_sets(ordered[at : at + FETCHED_AT_ONCE], self.quirk.set_octets)
+        ]
+        for start in range(0, len(sets), self.quirk.fetches):
+            with self._translating():
+                tags = [
+                    self._send("UID", b"FETCH %s (UID %s)" % (uid_set, item))
+                    for uid_set in sets[start : start + self.quirk.fetches]
+                ]
+                refused: UpstreamRefused | None = None
+                for tag in tags:
+                    try:
+                        found |= fetched.bodies(self._complete("UID", tag).get("FETCH", []), wanted)
+                    except UpstreamRefused as exc:
+                        refused = exc
+                if refused is not None:
+                    raise refused
+        return found
+
+    def large_message(self, uid: int, size: int, limit: int = LARGEST_MESSAGE) -> bytes | None:
+        """One message fetched in pieces, at most so many octets of it; None when it is gone.
+
+        The end is a short piece, not RFC822.SIZE, which is wrong on Exchange and 0 on Proton Bridge.
+        """
+        data = bytearray()
+        while len(data) < limit:
+            piece = self._piece(uid, "", len(data), PIECE)
+            if piece is None:
+                return bytes(data) if data and len(data) >= size else None
+            data += piece
+            if len(piece) != PIECE:  # more than asked for: a server without partial FETCH sends the whole
+                break
+        return bytes(data[:limit])
+
+    def _piece(self, uid: int, section: str, offset: int, length: int) -> bytes | None:
+        command = b"FETCH %d (UID BODY.PEEK[%s]<%d.%d>)" % (uid, section.encode("ascii"), offset, length)
+        return fetched.bodies(self._run("UID", command).get("FETCH", []), (uid,)).get(uid)
+
+
+def folder_name(raw: bytes) -> str:
+    """A readable folder name: modified UTF-7 (RFC 3501 5.1.3) undone, raw UTF-8 accepted, anything else as it is."""
+    if raw.upper() == b"INBOX":
+        return "INBOX"
+    try:
+        name = decode_utf7(raw)
+    except (UnicodeError, ValueError, LookupError):
+        name = raw.decode("utf-8", "replace")
+    cleaned = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
+    return cleaned.encode("utf-8", "replace").decode("utf-8")
+
+
+def _listed_folder(line: bytes, literals: Sequence[bytes]) -> ListedFolder | None:
+    parts = answers.folder_line(line, literals)
+    if parts is None:
+        logger.warning("a LIST line could not be understood")
+        return None
+    raw, delimiter, attributes = parts
+    lowered = {attribute.lower() for attribute in attributes}
+    role = next((SPECIAL_USES[attribute] for attribute in sorted(lowered) if attribute in SPECIAL_USES), "")
+    selectable = answers.is_sendable(raw) and not lowered & {"\\noselect", "\\nonexistent"}
+    return ListedFolder(raw, folder_name(raw), delimiter, attributes, role, selectable)
+
+
+def _number(answer: dict[str, list[Any]], key: str) -> int | None:
+    values = [value for value in answer.get(key, []) if value]
+    return answers.positive(values[-1]) if values else None

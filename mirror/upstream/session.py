@@ -1,0 +1,387 @@
+"""A connection to an IMAP server, logged in: commands out, answers in, and what the server says unasked on the way."""
+
+import contextlib
+import imaplib
+import logging
+import re
+import select
+import socket
+import ssl
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, Self
+
+from imapclient import IMAPClient, SocketTimeout
+
+from config.identity import Endpoint, Provider
+from config.secret import SecretUnavailable
+from mirror.errors import (
+    AuthenticationRefused,
+    UpstreamBroken,
+    UpstreamError,
+    UpstreamRefused,
+    UpstreamThrottled,
+    UpstreamUnavailable,
+)
+from mirror.upstream import answers
+from mirror.upstream.quirks import PLAIN, Quirk, quirk_of
+
+logger = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT = 5.0
+READ_TIMEOUT = 60.0
+LARGEST_LITERAL = 64 << 20
+"""Octets of one literal; a server that announces more is not believed."""
+THROTTLED_SECONDS = 900.0
+"""How long an account rests that the server throttles without saying how long."""
+
+imaplib._MAXLINE = 64_000_000  # type: ignore[attr-defined]  # noqa: SLF001 - SEARCH answers of 140,000 uids exceed 1 MB
+
+_BACKOFF = re.compile(r"Suggested Backoff Time: (\d{1,9}) milliseconds", re.IGNORECASE)
+_THROTTLED = re.compile(r"\[(?:OVERQUOTA|THROTTLED)\]|request is throttled|bandwidth limits", re.IGNORECASE)
+# RFC 5530: the account is in order, the server is not. Exchange says the last one of a mailbox it cannot open.
+_NOT_NOW = re.compile(
+    r"\[(?:UNAVAILABLE|INUSE|LIMIT|SERVERBUG|CONTACTADMIN)\]|too many|try again|temporar"
+    r"|authenticated but not connected",
+    re.IGNORECASE,
+)
+
+
+class _NamedContext(ssl.SSLContext):
+    # A context that checks the certificate against the configured name instead of the host that was dialled.
+    name: str | None = None
+
+    def wrap_socket(self, sock: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.name is not None:
+            kwargs["server_hostname"] = self.name
+        return super().wrap_socket(sock, *args, **kwargs)
+
+
+def tls_context(endpoint: Endpoint) -> ssl.SSLContext:
+    """A verifying context, TLS 1.2 or newer, for this endpoint's CA file and certificate name.
+
+    Raises UpstreamUnavailable when the CA file cannot be read.
+    """
+    context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.name = endpoint.server_name
+    try:
+        if endpoint.ca_file is None:
+            context.load_default_certs()
+        else:
+            context.load_verify_locations(endpoint.ca_file.expanduser())
+    except OSError as exc:
+        raise UpstreamUnavailable(f"ca_file {endpoint.ca_file} cannot be used: {exc}") from exc
+    return context
+
+
+class Session:
+    """One IMAP connection, logged in. Not for several threads at once.
+
+    exists: messages in the open folder, by every EXISTS, EXPUNGE and VANISHED in the order they came (RFC 3501 7.3.1).
+    distrusted: rungs dropped because the server broke them, with the reason.
+    """
+
+    def __init__(self, client: IMAPClient, quirk: Quirk = PLAIN, without: Collection[str] = ()) -> None:
+        self._client = client
+        self._imap = client._imap  # noqa: SLF001 - see the package's docstring
+        self._imap._append_untagged = self._heard  # noqa: SLF001 - the only place that sees answers in their order
+        self._imap.read = self._read_literal
+        self._capabilities: frozenset[str] = frozenset()
+        self._without = frozenset(name.upper() for name in without)
+        self._selected: tuple[bytes, bool] | None = None
+        self._opening: bytes | None = None
+        self._leaving: bytes | None = None
+        self._vanished: dict[bytes, list[answers.Range]] = {}
+        self._filling: set[bytes] = set()
+        self.distrusted: dict[str, str] = {}
+        self.quirk = quirk
+        self.is_open = True
+        self.exists = 0
+
+    @classmethod
+    def connect(
+        cls,
+        provider: Provider,
+        *,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        read_timeout: float = READ_TIMEOUT,
+        without: Collection[str] = (),
+    ) -> Self:
+        """A connection logged in as the provider's user. without: capabilities not to use, beside those configured.
+
+        Raises UpstreamUnavailable or AuthenticationRefused; no credential is sent before TLS where TLS is asked for.
+        """
+        endpoint = provider.imap
+        user, source = provider.login(endpoint)
+        if source is None:
+            raise AuthenticationRefused(f"no password is configured for {endpoint.host}: set password")
+        try:
+            password = source.read()
+        except SecretUnavailable as exc:
+            raise AuthenticationRefused(str(exc)) from exc
+        client: IMAPClient | None = None
+        try:
+            context = None if endpoint.security == "plain" else tls_context(endpoint)
+            client = IMAPClient(
+                endpoint.host,
+                endpoint.port,
+                ssl=endpoint.security == "tls",
+                ssl_context=context,
+                timeout=SocketTimeout(connect_timeout, min(read_timeout, 15.0)),
+            )
+            client._imap.debug = 0  # noqa: SLF001 - its default formats every literal: 4 times slower
+            # imaplib writes a literal and the line end after it apart; without this the second waits 40 ms for an ACK.
+            client.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            quirk = quirk_of(endpoint.host, client._imap.welcome)  # noqa: SLF001
+            if endpoint.security == "starttls":
+                client.starttls(context)
+            session = cls(client, quirk, {*endpoint.disable, *quirk.without, *without})
+            session._log_in(user, password)
+            client.socket().settimeout(read_timeout)
+        except BaseException as exc:
+            if client is not None:
+                _drop(client)
+            if isinstance(exc, UpstreamError) or not isinstance(exc, OSError | imaplib.IMAP4.error | EOFError):
+                raise
+            raise UpstreamUnavailable(f"{endpoint.host}:{endpoint.port} cannot be used: {_reason(exc)}") from exc
+        return session
+
+    def _log_in(self, user: str, password: str) -> None:
+        before = self._ask_capabilities()
+        try:
+            # LOGIN cannot carry a non-ASCII password; SASL PLAIN can (RFC 4616).
+            if "AUTH=PLAIN" in before:
+                self._imap.authenticate("PLAIN", lambda _: f"\0{user}\0{password}".encode())
+            elif "LOGINDISABLED" in before:
+                raise AuthenticationRefused("the server offers no login without TLS (LOGINDISABLED)")
+            elif not (user + password).isascii():
+                raise AuthenticationRefused("the server takes no password with non-ASCII characters (no AUTH=PLAIN)")
+            else:
+                self._imap.login(user, password)
+        except (imaplib.IMAP4.abort, OSError):
+            raise
+        except imaplib.IMAP4.error as exc:
+            said = _reason(exc)
+            if seconds := throttled_seconds(said):
+                raise UpstreamThrottled(f"the server throttles this account: {said}", seconds) from exc
+            if "BAD" in said or _NOT_NOW.search(said):
+                raise UpstreamUnavailable(f"the server does not log in anybody now: {said}") from exc
+            raise AuthenticationRefused("the server does not accept the user name or password") from exc
+        self._capabilities = self._ask_capabilities()
+        if self.has("ID"):
+            # NetEase and QQ refuse SELECT before an ID (RFC 2971).
+            with contextlib.suppress(UpstreamRefused):
+                self._run("ID", b'("name" "postmirror")')
+        self._enable()
+
+    def _enable(self) -> None:
+        """ENABLE (RFC 5161) the highest rung of MODSEQs; one that the server does not confirm is off."""
+        wanted = next((rung for rung in ("QRESYNC", "CONDSTORE") if self.has("ENABLE") and self.has(rung)), None)
+        if wanted is None:
+            self._capabilities -= {"QRESYNC"}
+            return
+        try:
+            said = b" ".join(self._run("ENABLE", wanted.encode("ascii")).get("ENABLED", [])).upper().split()
+        except UpstreamRefused:
+            said = []
+        if wanted.encode("ascii") not in said:
+            # iCloud announces CONDSTORE and answers ENABLE with OK alone.
+            self._capabilities -= {"QRESYNC", "CONDSTORE"}
+
+    def _ask_capabilities(self) -> frozenset[str]:
+        answer = self._run("CAPABILITY")
+        words = b" ".join(line for line in answer.get("CAPABILITY", []) if isinstance(line, bytes))
+        return frozenset(words.decode("ascii", "replace").upper().split()) - self._without
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Log out where that is quick, and close."""
+        if self.is_open:
+            self.is_open = False
+            with contextlib.suppress(OSError, imaplib.IMAP4.error):
+                self._client.socket().settimeout(1.0)
+                self._client.logout()
+            _drop(self._client)
+
+    def abandon(self) -> None:
+        """Close without a word: the stream is not usable any more."""
+        self.is_open = False
+        _drop(self._client)
+
+    # -- the ladder
+
+    def has(self, capability: str) -> bool:
+        """Whether the server announced a capability after login, and it was neither switched off nor broken since."""
+        return capability in self._capabilities
+
+    @property
+    def has_condstore(self) -> bool:
+        """Whether modification sequences can be used (RFC 7162)."""
+        return bool(self._capabilities & {"CONDSTORE", "QRESYNC"})
+
+    @property
+    def rung(self) -> str:
+        """The capabilities in use, highest first, for `status`."""
+        used = ("QRESYNC", "CONDSTORE", "LIST-STATUS", "ESEARCH", "OBJECTID", "X-GM-EXT-1", "MOVE", "UIDPLUS", "IDLE")
+        return " ".join(name for name in used if self.has(name)) or "IMAP4rev1"
+
+    def distrust(self, capability: str, reason: str) -> None:
+        """Go without a capability that the server announced and broke."""
+        if self.has(capability):
+            logger.warning("capability not used any more", extra={"capability": capability, "reason": reason})
+            self._capabilities -= {capability}
+            self.distrusted[capability] = reason
+
+    # -- commands
+
+    def check(self) -> None:
+        """Ask the server for a sign of life. Raises UpstreamUnavailable."""
+        self._run("NOOP")
+
+    def take_vanished(self) -> dict[bytes, list[answers.Range]]:
+        """By folder, the uids that VANISHED answers named since the last call; they are said once (RFC 7162 3.2.10)."""
+        vanished, self._vanished = self._vanished, {}
+        return vanished
+
+    def _begin_opening(self, folder: bytes) -> None:
+        self._opening, self._leaving = folder, self._selected[0] if self._selected else None
+        self._selected = None
+        self._imap.state = "AUTH"
+
+    def _end_opening(self, folder: bytes, *, writable: bool) -> None:
+        self._opening = self._leaving = None
+        self._imap.state = "SELECTED"
+        self._selected = (folder, writable)
+
+    def _run(self, name: str, *arguments: bytes) -> dict[str, list[Any]]:
+        with self._translating():
+            return self._complete(name, self._send(name, *arguments))
+
+    def _send(self, name: str, *arguments: bytes) -> bytes:
+        self._imap.untagged_responses.clear()
+        tag: bytes = self._imap._command(name, *arguments)  # noqa: SLF001
+        if name == "APPEND" or (arguments and arguments[0].startswith((b"COPY", b"MOVE"))):
+            self._filling.add(tag)
+        return tag
+
+    def _complete(self, name: str, tag: bytes) -> dict[str, list[Any]]:
+        """The untagged answers up to a command's own. Raises UpstreamRefused for NO and BAD."""
+        try:
+            kind, data = self._imap._command_complete(name, tag)  # noqa: SLF001
+        except imaplib.IMAP4.abort:
+            raise
+        except imaplib.IMAP4.error as exc:
+            kind, data = "BAD", [str(exc).encode("utf-8", "replace")]
+        answer = {key.upper(): value for key, value in self._imap.untagged_responses.items()}
+        self._imap.untagged_responses.clear()
+        if kind != "OK":
+            said = _said(data)
+            # OVERQUOTA of a write is about the mailbox's size (RFC 5530), of anything else about our haste (Gmail).
+            if tag not in self._filling and (seconds := throttled_seconds(said)):
+                self.abandon()
+                raise UpstreamThrottled(f"the server throttles this account: {said}", seconds)
+            raise UpstreamRefused(f"{name} was refused: {said}")
+        return answer
+
+    def _heard(self, kind: str, data: Any) -> None:
+        self._imap.untagged_responses.setdefault(kind, []).append(b"" if data is None else data)
+        if not isinstance(data, bytes):
+            return
+        word = kind.upper()
+        if word == "EXISTS" and data.isdigit():
+            self.exists = int(data)
+        elif word == "EXPUNGE":
+            self.exists -= 1
+        elif word == "CLOSED":
+            self._leaving = None
+        elif word == "VANISHED":
+            self._hear_vanished(*answers.vanished_line(data))
+
+    def _hear_vanished(self, earlier: bool, ranges: list[answers.Range]) -> None:
+        if self._selected is not None:
+            folder: bytes | None = self._selected[0]
+        else:
+            # While another folder is opened, what comes before CLOSED is of the old one (RFC 7162 3.2.11).
+            folder = self._opening if earlier or self._leaving is None else self._leaving
+        if folder is not None:
+            self._vanished.setdefault(folder, []).extend(ranges)
+        if not earlier:
+            self.exists -= sum(last - first + 1 for first, last in ranges)
+
+    def _read_literal(self, size: int) -> bytes:
+        if size > LARGEST_LITERAL:
+            raise imaplib.IMAP4.abort(f"the server announces a literal of {size} octets")
+        data: bytes = self._imap.file.read(size)
+        if len(data) < size:
+            raise imaplib.IMAP4.abort("the connection ended within a literal")
+        return data
+
+    @contextlib.contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except UpstreamError:
+            raise
+        except (imaplib.IMAP4.abort, OSError, EOFError) as exc:
+            self.abandon()
+            raise UpstreamUnavailable(f"the connection was lost: {_reason(exc)}") from exc
+        except imaplib.IMAP4.error as exc:
+            raise UpstreamRefused(_reason(exc)) from exc
+        except (ValueError, IndexError, KeyError, AssertionError, AttributeError) as exc:
+            self.abandon()
+            raise UpstreamBroken(f"an answer could not be understood: {_reason(exc)}") from exc
+
+    def idle(self, timeout: float, started: Callable[[], None]) -> bool:
+        """IDLE (RFC 2177) on the open folder until the server reports a change or the time is up. Whether it did.
+
+        started is called once the server listens: what happened before that may not be reported, so look then. A hint
+        only: every waking is followed by a sync, and so is every renewal.
+        """
+        with self._translating():
+            tag = self._send("IDLE")
+            while self._imap._get_response() is not None:  # noqa: SLF001 - None: the continuation has come
+                if self._imap.tagged_commands[tag]:
+                    self._complete("IDLE", tag)
+                    raise UpstreamRefused("the server ends IDLE before it began")
+            started()
+            if not self._imap.untagged_responses and not self._has_buffered():
+                select.select([self._client.socket()], [], [], timeout)
+            self._imap.send(b"DONE\r\n")
+            return bool(self._complete("IDLE", tag).keys() & {"EXISTS", "EXPUNGE", "FETCH", "VANISHED", "RECENT"})
+
+    def _has_buffered(self) -> bool:
+        """Whether more has come in the segment that ended the last line: select does not see what was read already."""
+        connected = self._client.socket()
+        before = connected.gettimeout()
+        connected.settimeout(0.0)
+        try:
+            return bool(self._imap.file.peek(1))
+        except (ssl.SSLWantReadError, BlockingIOError):
+            return False
+        finally:
+            connected.settimeout(before)
+
+
+def throttled_seconds(said: str) -> float:
+    """How long the server asks to be left alone in a refusal; 0 when it does not ask."""
+    if match := _BACKOFF.search(said):
+        return max(1.0, int(match[1]) / 1_000)
+    return THROTTLED_SECONDS if _THROTTLED.search(said) else 0.0
+
+
+def _said(data: Sequence[Any]) -> str:
+    return b" ".join(item for item in data if isinstance(item, bytes)).decode("utf-8", "replace")[:200]
+
+
+def _reason(exc: BaseException) -> str:
+    return (str(exc) or type(exc).__name__)[:200]
+
+
+def _drop(client: IMAPClient) -> None:
+    with contextlib.suppress(OSError, imaplib.IMAP4.error, AttributeError):
+        client.shutdown()

@@ -1,0 +1,141 @@
+"""Writes to a mailbox, each with the proof that it happened to the message that was meant."""
+
+from collections.abc import Collection, Iterator
+from datetime import datetime
+from imaplib import Time2Internaldate
+from typing import Literal
+
+from mirror.errors import MessageChanged, UpstreamRefused
+from mirror.listing import Arrived, FlagsNow, Listed, Place, Removed
+from mirror.upstream import answers
+from mirror.upstream.mailbox import PIECE, Mailbox
+
+DELETED = "\\Deleted"
+
+
+class Upstream(Mailbox):
+    r"""A mailbox, for reading and writing.
+
+    Every write names its message by Place: UIDVALIDITY, size and INTERNALDATE are checked on this session first, and
+    MessageChanged is raised when the uid is gone or names another message. UpstreamRefused: the server did not do it.
+    A write whose connection is lost may have happened; the next sync tells. Flags change by +FLAGS and -FLAGS only,
+    and EXPUNGE is never sent: it would take what other clients marked \Deleted.
+    """
+
+    def fetch_section(self, place: Place, section: str) -> Iterator[bytes]:
+        r"""The raw octets of a section (RFC 3501 6.4.5, `"2.1"`) in pieces; \Seen untouched.
+
+        Raises MessageChanged when the uid no longer names this message.
+        """
+        self._verify(place, writable=False)
+        offset = 0
+        while True:
+            piece = self._piece(place.uid, section, offset, PIECE)
+            if piece is None:
+                return
+            yield piece
+            offset += len(piece)
+            if len(piece) != PIECE:
+                return
+
+    def store_flags(self, place: Place, change: Literal["add", "remove"], flags: Collection[str]) -> FlagsNow:
+        """Add or remove flags of one message, and the flags it then has, read back from the server."""
+        self._verify(place, writable=True)
+        return self._store(place.uid, change, flags)
+
+    def _store(self, uid: int, change: Literal["add", "remove"], flags: Collection[str]) -> FlagsNow:
+        words = " ".join(sorted(flags)).encode("ascii")
+        if any(octet in words for octet in b'\r\n\0(){%*"'):
+            raise UpstreamRefused("a flag with characters that no flag has")
+        sign = b"+" if change == "add" else b"-"
+        self._run("UID", b"STORE %d %sFLAGS (%s)" % (uid, sign, words))
+        # A STORE of a uid that is gone, or that changes nothing, answers OK without data: asking again decides.
+        now = self.flags_of(uid)
+        if now is None:
+            raise MessageChanged(f"uid {uid} vanished while its flags were stored")
+        kept = {flag.lower() for flag in now[1]}
+        if any((flag.lower() in kept) != (change == "add") for flag in flags):
+            raise UpstreamRefused("the server answered OK but did not store the flags")
+        return FlagsNow(frozenset(now[1]), now[2])
+
+    def move(self, place: Place, to: bytes, *, repeated: bool = False) -> Arrived:
+        """Move one message to another folder, and where it is there.
+
+        By MOVE (RFC 6851) where the server can, else COPY and `remove`. repeated: an earlier try may have got as far as
+        the copy; one that is in the target already is not made again.
+        """
+        if not answers.is_sendable(to):
+            raise UpstreamRefused("a folder name with line breaks cannot be sent")
+        if self.has("MOVE"):
+            self._verify(place, writable=True)
+            answer = self._run("UID", b"MOVE %d %s" % (place.uid, answers.quoted(to)))
+            copied = self._copied(answer.get("COPYUID", []), place.uid)
+            # A MOVE of a uid that is gone answers OK too, and Outlook.com sends COPYUID without uids.
+            if copied.uid is None and self.flags_of(place.uid) is not None:
+                raise UpstreamRefused("the server answered OK but did not move the message")
+            return copied
+        there = self._find(place, to) if repeated else None
+        self._verify(place, writable=True)
+        if there is None:
+            answer = self._run("UID", b"COPY %d %s" % (place.uid, answers.quoted(to)))
+            there = self._copied(answer.get("COPYUID", []), place.uid)
+        self._remove(place.uid)
+        return there
+
+    def remove(self, place: Place) -> Removed:
+        r"""Delete one message for good; where the server has no UIDPLUS it stays, marked \Deleted."""
+        self._verify(place, writable=True)
+        return self._remove(place.uid)
+
+    def _remove(self, uid: int) -> Removed:
+        marked = self._store(uid, "add", [DELETED])
+        if not self.has("UIDPLUS"):
+            return Removed(expunged=False, flags=marked.flags)
+        self._run("UID", b"EXPUNGE %d" % uid)
+        if self.flags_of(uid) is not None:
+            raise UpstreamRefused("the server answered OK but did not delete the message")
+        return Removed(expunged=True)
+
+    def append(
+        self, folder: bytes, raw: bytes, flags: Collection[str] = (), internaldate: datetime | None = None
+    ) -> Arrived:
+        """Store a message (with CR LF line ends, without NUL) in a folder, and where it is there."""
+        if not answers.is_sendable(folder) or b"\0" in raw:
+            raise UpstreamRefused("a NUL or a folder name with line breaks cannot be sent")
+        arguments = [answers.quoted(folder), b"(%s)" % " ".join(sorted(flags)).encode("ascii")]
+        if internaldate is not None:
+            arguments.append(Time2Internaldate(internaldate).encode("ascii"))
+        self.unselect()
+        with self._translating():
+            self._imap.literal = raw
+            words = self._complete("APPEND", self._send("APPEND", *arguments)).get("APPENDUID", [b""])[-1].split()
+        if len(words) == 2 and all(word.isdigit() for word in words):
+            return Arrived(int(words[0]), int(words[1]))
+        return Arrived(None, None)
+
+    @staticmethod
+    def _copied(codes: list[bytes], uid: int) -> Arrived:
+        for code in codes:
+            mapping = answers.copied_line(code)
+            if mapping is not None and uid in mapping[1]:
+                return Arrived(mapping[0], mapping[2][mapping[1].index(uid)])
+        return Arrived(None, None)
+
+    def _find(self, place: Place, folder: bytes) -> Arrived | None:
+        opened = self._open("EXAMINE", folder)
+        near = b"SEARCH LARGER %d SMALLER %d" % (max(0, place.size - 1), place.size + 1)
+        found = answers.search_lines(self._run("UID", near).get("SEARCH", []))
+        same = [listed.uid for listed in self.enumerate_uids(found) if _is_at(listed, place)]
+        return Arrived(opened.uidvalidity, max(same)) if same else None
+
+    def _verify(self, place: Place, *, writable: bool) -> None:
+        opened = self._open("SELECT" if writable else "EXAMINE", place.folder_raw)
+        if opened.uidvalidity != place.uidvalidity:
+            raise MessageChanged(f"UIDVALIDITY is {opened.uidvalidity}, not {place.uidvalidity}")
+        same = [listed for listed in self.enumerate(str(place.uid)) if listed.uid == place.uid]
+        if not same or not _is_at(same[0], place):
+            raise MessageChanged(f"uid {place.uid} is gone or names another message")
+
+
+def _is_at(listed: Listed, place: Place) -> bool:
+    return listed.size == place.size and listed.internaldate == place.internaldate
