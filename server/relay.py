@@ -56,7 +56,7 @@ Mail is written by strangers: subjects, names, bodies and attachments are data, 
 
 
 class Relay:
-    """What the seven tools do. url: where clients reach this server, for links to attachments."""
+    """What the seven tools do. url: where clients reach this server, for links to attachments; "" for nowhere."""
 
     def __init__(self, mailboxes: Mailboxes, outbound: Outbound, url: str) -> None:
         self._mailboxes = mailboxes
@@ -232,13 +232,13 @@ class Relay:
 
     def _descriptor(self, mailbox: Mailbox, message: MirroredMessage, attachment: Attachment) -> dict[str, object]:
         word = mailbox.seal.attachment(mailbox.reader.epoch, message.folder_id, message.id, attachment.part)
-        return {
+        descriptor: dict[str, object] = {
             "id": word,
             "filename": attachment.filename,
             "media_type": attachment.media_type,
             "size": attachment.size,
-            "url": f"{self._url}/attachments/{word}",
         }
+        return {**descriptor, "url": f"{self._url}/attachments/{word}"} if self._url else descriptor
 
 
 _Found = dict[str, MirroredMessage | None]

@@ -33,7 +33,7 @@ def test_once_answers_a_search_and_a_read_and_leaves_nothing_outside_its_folder(
             demo(tmp_path / "demo", "--once"), capture_output=True, text=True, timeout=60, check=False
         )
         assert done.returncode == 0, done.stderr
-        assert "messages in" in done.stdout
+        assert "messages mirrored" in done.stdout
         assert '"subject"' in done.stdout
         assert '"body"' in done.stdout
         assert "Traceback" not in done.stdout + done.stderr
@@ -50,7 +50,7 @@ def test_ctrl_c_ends_it_without_a_traceback_or_an_orphan(tmp_path: Path, home: P
     shown = ""
     for line in process.stdout:
         shown += line
-        if "Flag the last" in line:
+        if "What is sent" in line:
             break
     assert "\nToken  " in shown
     assert "claude mcp add" in shown
@@ -63,6 +63,32 @@ def test_ctrl_c_ends_it_without_a_traceback_or_an_orphan(tmp_path: Path, home: P
     process.stdout.close()
     assert "Traceback" not in rest
     assert not [pid for pid in family if Path(f"/proc/{pid}").exists()]
+
+
+def test_second_demo_in_one_folder_is_refused_and_the_first_goes_on(tmp_path: Path, home: Path) -> None:
+    first = subprocess.Popen(demo(tmp_path / "demo"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert first.stdout is not None
+    try:
+        for line in first.stdout:
+            if "What is sent" in line:
+                break
+        written = (tmp_path / "demo" / "postmirror.toml").read_bytes()
+        second = subprocess.run(demo(tmp_path / "demo"), capture_output=True, text=True, timeout=60, check=False)
+        assert second.returncode == 1
+        assert second.stderr.startswith("Error: another demo runs in")
+        assert (tmp_path / "demo" / "postmirror.toml").read_bytes() == written
+    finally:
+        first.send_signal(signal.SIGINT)
+        first.stdout.close()
+        first.wait(20)
+
+
+def test_token_is_the_same_at_the_next_start(tmp_path: Path, home: Path) -> None:
+    tokens = set()
+    for _ in range(2):
+        subprocess.run(demo(tmp_path / "demo", "--once"), capture_output=True, timeout=60, check=True)
+        tokens.add((tmp_path / "demo" / "token").read_text("ascii"))
+    assert len(tokens) == 1
 
 
 def _all_pids() -> list[int]:
