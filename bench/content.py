@@ -11,10 +11,10 @@ from pathlib import Path
 
 from bleach.sanitizer import Cleaner
 
-from mirror.charset import decode
 from mirror.content import clean_html, read_content
-from mirror.markup import TAGS
+from mirror.mail.charset import decode
 from mirror.message import read_message
+from mirror.page.markup import TAGS
 from tests.corpus import corpus_root, messages
 from tests.mirror.agreement import FIELDS, VERDICTS, Comparison, comparisons
 

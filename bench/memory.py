@@ -42,8 +42,8 @@ def resident_memory(mailbox: Mailbox, folder: Path, installation: Installation, 
     total = [sum(sizes) for sizes in zip(*idle.values(), strict=True)]
     figures.append(Figure("idle: all of it", *_shown((total[0], total[1]))))
     note = (
-        "PSS divides pages among the processes that share them, pages of the mirror's file too, which a reader maps and "
-        "the system takes back when it needs them; own memory is without them. Idle is after the questions above."
+        "PSS divides pages among the processes that share them. It counts the pages of the mirror's file that readers "
+        "have mapped, which the system takes back when it needs them; own memory does not."
     )
     return Section("Memory", ("PSS", "RSS"), figures, note)
 

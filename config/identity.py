@@ -15,6 +15,8 @@ from config.secret import SecretSource
 
 _DURATION = re.compile(r"(\d{1,6})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+SPECIAL_USES = ("\\All", "\\Archive", "\\Drafts", "\\Flagged", "\\Junk", "\\Sent", "\\Trash")
+"""What a folder can be for (RFC 6154 2), as servers say it."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -47,11 +49,18 @@ def _start(value: object) -> object:
     raise ValueError('write "all" or a day such as "2024-01-31"')
 
 
+def _folder_pattern(value: str) -> str:
+    if value.startswith("\\") and value.casefold() not in {use.casefold() for use in SPECIAL_USES}:
+        raise ValueError(f"there is no special use {value}; there are {' '.join(SPECIAL_USES)}")
+    return value
+
+
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Interval = Annotated[Duration, AfterValidator(_at_least_ten_seconds)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 Port = Annotated[int, Field(ge=1, le=65_535)]
 MailAddress = Annotated[str, StringConstraints(pattern=r"^[^\s@<>\"(),:;]+@[^\s@<>\"(),:;]+$", max_length=320)]
+FolderPattern = Annotated[str, StringConstraints(min_length=1, max_length=500), AfterValidator(_folder_pattern)]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -133,8 +142,8 @@ class SyncRule(Frozen):
     interval: Interval = timedelta(minutes=2)
     idle: bool = True
     since: Annotated[date | None, BeforeValidator(_start)] = None
-    folders: tuple[str, ...] = ("*",)
-    exclude: tuple[str, ...] = ()
+    folders: tuple[FolderPattern, ...] = ("*",)
+    exclude: tuple[FolderPattern, ...] = ()
     attachments: OfflineAttachments = OfflineAttachments()
 
     def starts(self) -> datetime | None:
@@ -173,7 +182,7 @@ class User(Frozen):
 class FolderRule(Frozen):
     r"""Access to the folders whose name matches a shell glob, or whose special use is named (`\Sent`)."""
 
-    match: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+    match: FolderPattern
     access: Literal["hidden", "read", "write"]
 
 

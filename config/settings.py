@@ -15,6 +15,20 @@ from config.identity import Endpoint, Provider, Settings, with_preset
 FILE_VARIABLE = "POSTMIRROR_CONFIG"
 FILE_NAME = "postmirror.toml"
 
+_PLAIN_WORDS = {
+    "tuple_type": 'write a list, for example ["*@example.org"]',
+    "dict_type": 'write a table, for example { host = "mail.example.org", port = 993 }',
+    "model_type": 'write a table, for example { host = "mail.example.org", port = 993 }',
+    "mapping_type": "write a table",
+}
+_SHAPES = {
+    "address": "a mail address such as alice@example.org",
+    "aliases": "a mail address such as alice@example.org",
+    "sha256": "a SHA-256 digest: 64 digits of 0-9 and a-f; postmirror token new makes one for you",
+    "host": "a host name",
+    "name": "a name of letters, digits and . _ @ -",
+}
+
 M = TypeVar("M", bound=BaseModel)
 Login = TypeVar("Login", Provider, Endpoint)
 
@@ -67,7 +81,11 @@ def load_settings(path: Path) -> Settings:
         text = path.read_text("utf-8")
     except FileNotFoundError:
         raise ConfigError(
-            path, ["there is no such file: start from config/example.toml, or name another one with --config"]
+            path,
+            [
+                "there is no such file: start from config/example.toml. Without --config, $POSTMIRROR_CONFIG,"
+                f" ./{FILE_NAME} and the user's configuration folder are tried, in this order"
+            ],
         ) from None
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(
@@ -118,6 +136,10 @@ def _problem(error: Any) -> str:
         return f"{key}: this key is required; see config/example.toml"
     if error["type"] == "string_pattern_mismatch" and key.endswith("[key]"):
         return f"{key}: a name has 1 to 32 of a-z, 0-9, _ and -, and starts with a letter or digit"
+    if error["type"] in _PLAIN_WORDS:
+        return f"{key}: {_PLAIN_WORDS[error['type']]}"
+    if error["type"] == "string_pattern_mismatch":
+        return f"{key}: this is not {_SHAPES.get(str(error['loc'][-1]), 'of the form it must have')}"
     return f"{key}: {str(error['msg']).removeprefix('Value error, ')}"
 
 

@@ -13,18 +13,18 @@ junk_header_lines, broken_boundary, encrypted, signed, calendar, content_degrade
 import re
 from dataclasses import dataclass, replace
 
-from mirror.charset import decode
 from mirror.envelope import Envelope, base_subject, read_envelope
-from mirror.filename import safe_filename
-from mirror.html import Page, read_html
 from mirror.invisible import Findings, one_line, visible
+from mirror.mail.charset import decode
+from mirror.mail.filename import safe_filename
+from mirror.mail.transfer import decode_part
 from mirror.message import Address, Attachment, Body, Message, read_message
-from mirror.plain import MAX_TEXT
+from mirror.page.html import Page, read_html
+from mirror.page.plain import MAX_TEXT
+from mirror.page.stripped import strip_tags
 from mirror.reply import preview_of, reply_text
 from mirror.sanitize import clean_html
 from mirror.source import packed, unpacked
-from mirror.stripped import strip_tags
-from mirror.transfer import decode_part
 
 __all__ = (
     "CONTENT_VERSION",

@@ -100,6 +100,16 @@ def write_text(db: sqlite3.Connection, content_id: int, digest: bytes, content: 
         db.execute("UPDATE content SET state = 3 WHERE id = ?", (content_id,))
 
 
+def renew_sort_keys(db: sqlite3.Connection, content_id: int) -> int:
+    """The sort keys of a content as fold() of today makes them. Returns 1."""
+    row = db.execute("SELECT subject, sender, recipient FROM content WHERE id = ?", (content_id,)).fetchone()
+    if row is not None:
+        people = [[Address(name, address) for name, address in json.loads(stored)] for stored in row[1:]]
+        keys = (_sort_key(base_subject(row[0])), *map(_people_key, people), content_id)
+        db.execute("UPDATE content SET subject_key = ?, from_key = ?, to_key = ? WHERE id = ?", keys)
+    return 1
+
+
 def drop_contents(db: sqlite3.Connection, content_ids: Sequence[int]) -> None:
     indexed = [
         content

@@ -5,14 +5,14 @@ import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
 
-from mirror.addresses import MAX_LENGTH, read_addresses
-from mirror.charset import codec_of
-from mirror.dates import read_date
-from mirror.header import Block, read_block, unfolded
 from mirror.invisible import Findings, one_line
+from mirror.mail.addresses import MAX_LENGTH, read_addresses
+from mirror.mail.charset import codec_of
+from mirror.mail.dates import read_date
+from mirror.mail.header import Block, read_block, unfolded
+from mirror.mail.parameters import read_parameters
+from mirror.mail.words import decode_words
 from mirror.message import Address, with_line_feeds
-from mirror.parameters import read_parameters
-from mirror.words import decode_words
 
 MAX_SUBJECT = 1_000
 MAX_NAME = 200

@@ -161,7 +161,7 @@ class Keeper:
         except AuthenticationRefused as exc:
             self._logins_refused += 1
             self._refused_secret = self._secret()
-            report, error = None, f"{exc}. Correct the login; no more attempts are made until the configuration changes"
+            report, error = None, f"{exc}. Correct the login; no more attempts are made until it changes"
             if self._logins_refused < LOGINS_REFUSED:
                 error = str(exc)
         except UpstreamThrottled as exc:

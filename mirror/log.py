@@ -4,7 +4,7 @@ import logging
 import sys
 from typing import TextIO
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
 
 class _WithFields(logging.Formatter):
@@ -21,5 +21,7 @@ def configure_logging(process: str, level: int = logging.INFO, stream: TextIO | 
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for noisy in ("apscheduler", "imapclient", "httpx2", "mcp"):
+    for noisy in ("imapclient", "httpx2", "mcp"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    # A job that is skipped because it runs already is our way of coalescing, not worth a warning.
+    logging.getLogger("apscheduler").setLevel(logging.ERROR)

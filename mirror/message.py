@@ -7,9 +7,9 @@ kept here, so that better rules can be applied again without the raw mail.
 import re
 from dataclasses import dataclass
 
-from mirror.header import MAX_BLOCK
 from mirror.invisible import Findings
-from mirror.mime import Part, read_tree
+from mirror.mail.header import MAX_BLOCK
+from mirror.mail.mime import Part, read_tree
 
 MAX_MESSAGE = 50_000_000
 MAX_BODIES = 4_000_000

@@ -2,8 +2,8 @@
 
 from bleach.sanitizer import Cleaner
 
-from mirror.html import ALLOWED_URL
-from mirror.markup import TAGS
+from mirror.page.html import ALLOWED_URL
+from mirror.page.markup import TAGS
 
 
 def clean_html(normalised_html: str) -> str:

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from mirror.attempts import Attempts
 from mirror.blobs import Blobs
-from mirror.database import connect, private_folder, transaction
+from mirror.content_rows import renew_sort_keys
+from mirror.database import connect, in_slices, private_folder, transaction
 from mirror.errors import MirrorCorrupt
 from mirror.fold import FOLD_VERSION
+from mirror.query.words import rebuild
 from mirror.schema import migrate
 from mirror.store_contents import Hole, StoredContents
 from mirror.store_folders import Checkpoint, FolderRow, StoredFolders
@@ -30,9 +32,9 @@ DISTRUST_SECONDS = 7 * 86_400.0
 class Store(StoredFolders, StoredRebinding, StoredContents):
     """One mirror's file, for writing. Made and brought to the newest schema on opening; the folder is 0700.
 
-    repair: set a damaged file aside under another name and begin an empty mirror, which upstream fills again; set_aside
-    then names the old file. For the holder of the mirror's lock only. Raises MirrorCorrupt without it, and MirrorTooNew
-    when a newer program wrote the file.
+    repair: set a damaged file aside under another name and begin an empty mirror, which upstream fills again
+    (set_aside then names the old file), and make the index anew after a change of fold(). For the holder of the lock
+    only. Raises MirrorCorrupt without it, and MirrorTooNew when a newer program wrote the file.
     """
 
     def __init__(self, folder: Path, *, repair: bool = False) -> None:
@@ -46,6 +48,8 @@ class Store(StoredFolders, StoredRebinding, StoredContents):
                 raise
             self.set_aside = self._move_aside()
             self._connection = self._open()
+        if repair:
+            self._fold_again()
         self.attempts = Attempts(self._connection)
         self.blobs = Blobs(folder, self._connection)
 
@@ -74,11 +78,20 @@ class Store(StoredFolders, StoredRebinding, StoredContents):
             "INSERT OR IGNORE INTO mirror (id, epoch, fold_version) VALUES (1, ?, ?)",
             (secrets.randbits(32), FOLD_VERSION),
         )
-        if connection.execute("SELECT fold_version FROM mirror").fetchone()[0] != FOLD_VERSION:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("INSERT INTO fts (fts) VALUES ('rebuild')")
-            connection.execute("UPDATE mirror SET fold_version = ?", (FOLD_VERSION,))
-            connection.execute("COMMIT")
+
+    def _fold_again(self) -> None:
+        """Make index and sort keys anew when another version of fold() made them. Cut short, it begins again."""
+        db = self._connection
+        if db.execute("SELECT fold_version FROM mirror").fetchone()[0] == FOLD_VERSION:
+            return
+        batches = rebuild(db)
+        more = True
+        while more:
+            with transaction(db):
+                more = next(batches, None) is not None
+        ids = [row[0] for row in db.execute("SELECT id FROM content WHERE state >= 1 ORDER BY id").fetchall()]
+        in_slices(db, ids, renew_sort_keys)
+        db.execute("UPDATE mirror SET fold_version = ?", (FOLD_VERSION,))
 
     def _move_aside(self) -> Path:
         target = self.path.with_name(f"mirror.damaged-{time.strftime('%Y%m%d-%H%M%S')}.db")

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from urllib.parse import urlsplit
@@ -73,7 +73,7 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
     place = parts.live.in_force().settings.server
     authenticator = Authenticator(parts.live, parts.state)
     managers = {name: _manager(build(parts, current_caller), place) for name, build in PROFILES.items()}
-    attachments = Attachments(parts.mailboxes, parts.upstreams, place.data_dir)
+    attachments = Attachments(parts.mailboxes, parts.upstreams)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -104,7 +104,8 @@ def build_local(parts: Parts, user: str, profile: str, provider: str | None = No
     def caller() -> Caller:
         return authenticator.by_name(user, profile, provider)
 
-    return PROFILES[caller().policy.tools](parts, caller)
+    # Nothing listens for downloads beside a local session.
+    return PROFILES[caller().policy.tools](replace(parts, url=""), caller)
 
 
 def _mcp(managers: dict[str, StreamableHTTPSessionManager]) -> ASGIApp:

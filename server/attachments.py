@@ -1,23 +1,24 @@
-"""GET /attachments/{id}: one attachment, fetched from the mail server and checked against the policy of this moment.
+"""GET /attachments/{id}: one attachment, checked against the policy of this moment.
 
-The whole part is fetched (past a megabyte onto the disk, in a file without a name) before the first byte is sent, so
-that a mail server that hangs up gives an error and never half a file, and a slow client does not hold the IMAP session.
+What is kept offline is read from the disk, the rest is fetched from the mail server. The whole part is fetched and
+decoded before the first byte is sent: what a broken encoding means is only seen at its end, a mail server that hangs
+up gives an error and never half a file, and a slow client does not hold the IMAP session. The price is memory, so
+that only a few downloads are prepared at once.
 """
 
 import logging
+import os
 import re
-import tempfile
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO
 from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 
+from mirror.blobs import blob_path
 from mirror.content import decode_part
 from mirror.errors import MessageChanged, MirrorAbsent, UpstreamError
 from mirror.listing import Place
@@ -31,10 +32,10 @@ from server.upstreams import Upstreams
 
 log = logging.getLogger(__name__)
 
-_IN_MEMORY = 1_000_000
-_PIECE = 65_536
-_AT_ONCE = 4
+_AT_ONCE = 2
+_LONGEST_ENCODING = 4
 _SLACK = 100_000
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _INERT = re.compile(
     r"(?:image|audio|video)/(?!svg)[a-z0-9][a-z0-9.+-]*|text/(?:plain|csv|calendar)|font/[a-z0-9-]+"
     r"|application/(?:pdf|zip|gzip|json|rtf|msword|octet-stream|vnd\.(?:ms-|openxmlformats-|oasis\.)[a-z0-9.-]+)"
@@ -45,7 +46,7 @@ SAFE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
-    "Accept-Ranges": "none",
+    "Accept-Ranges": "bytes",
 }
 
 
@@ -54,69 +55,91 @@ class NoSuchAttachment(LookupError):
 
 
 class Attachments:
-    """The download endpoint. spool_dir: where large parts wait, out of sight of other users."""
+    """The download endpoint."""
 
-    def __init__(self, mailboxes: Mailboxes, upstreams: Upstreams, spool_dir: Path) -> None:
+    def __init__(self, mailboxes: Mailboxes, upstreams: Upstreams) -> None:
         self._mailboxes = mailboxes
         self._upstreams = upstreams
-        self._spool_dir = spool_dir
 
     async def download(self, request: Request) -> Response:
         """Serve one attachment to the caller of this request."""
         work = partial(self._fetch, current_caller(), request.path_params["id"])
         try:
-            attachment, file = await anyio.to_thread.run_sync(work, limiter=_limiter(request))
+            attachment, data = await anyio.to_thread.run_sync(work, limiter=_limiter(request))
         except (NoSuchAttachment, MessageChanged):
             return JSONResponse({"error": "not_found"}, 404, SAFE_HEADERS)
         except UpstreamError as exc:
             log.warning("attachment: not fetched, %s", type(exc).__name__)
             text = "The mail server cannot be reached, and attachments are fetched from it. Try again later."
             return JSONResponse({"error": "unavailable", "error_description": text}, 503, SAFE_HEADERS)
-        headers = {
-            **SAFE_HEADERS,
-            "Content-Disposition": disposition(attachment.filename),
-            "Content-Length": str(file.seek(0, 2)),
-        }
-        return StreamingResponse(_pieces(file), headers=headers, media_type=served_type(attachment.media_type))
+        headers = {**SAFE_HEADERS, "Content-Disposition": disposition(attachment.filename)}
+        piece = asked_range(request.headers.get("range", ""), len(data))
+        if piece is None:
+            return Response(data, headers=headers, media_type=served_type(attachment.media_type))
+        if not piece:
+            return Response(None, 416, {**SAFE_HEADERS, "Content-Range": f"bytes */{len(data)}"})
+        headers["Content-Range"] = f"bytes {piece.start}-{piece.stop - 1}/{len(data)}"
+        part = data[piece.start : piece.stop]
+        return Response(part, 206, headers, media_type=served_type(attachment.media_type))
 
-    def _fetch(self, caller: Caller, word: str) -> tuple[Attachment, IO[bytes]]:
-        attachment, place = self._allowed(caller, word)
-
-        def work(upstream: Upstream) -> IO[bytes]:
-            file = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self._spool_dir))  # noqa: SIM115 - _pieces closes it
+    def _fetch(self, caller: Caller, word: str) -> tuple[Attachment, bytes]:
+        attachment, place, kept = self._allowed(caller, word)
+        if kept is not None:
             try:
-                _write(upstream.fetch_section(place, attachment.part), attachment, file)
-            except BaseException:
-                file.close()
-                raise
-            return file
+                data = kept.read_bytes()
+                os.utime(kept)
+            except FileNotFoundError:
+                pass  # dropped in this moment, for the total's sake
+            else:
+                return attachment, data
+        section = self._upstreams.run(
+            (caller.user, caller.provider), caller.account, lambda upstream: _section(upstream, place, attachment)
+        )
+        return attachment, decode_part(section, attachment.encoding)
 
-        return attachment, self._upstreams.run((caller.user, caller.provider), caller.account, work)
-
-    def _allowed(self, caller: Caller, word: str) -> tuple[Attachment, Place]:
+    def _allowed(self, caller: Caller, word: str) -> tuple[Attachment, Place, Path | None]:
+        """The attachment, where it is upstream, and the file it is kept in offline."""
+        folder = self._mailboxes.mirrors.folder(caller.user, caller.provider)
         try:
             epoch, folder_id, message_id, part = self._mailboxes.seal(caller).attachment_of(word)
             with self._mailboxes.open(caller) as mailbox:
                 if epoch != mailbox.reader.epoch or folder_id not in {folder.id for folder in mailbox.folders()}:
                     raise NoSuchAttachment(word)
                 message = mailbox.message_by_id(folder_id, message_id)
+                digest = mailbox.reader.blob(message.content, part)
         except (NotSealed, MirrorAbsent, NoSuchFolder, NoSuchMessage):
             raise NoSuchAttachment(word) from None
         for attachment in message.attachments:
             if attachment.part == part:
-                with Store(self._mailboxes.mirrors.folder(caller.user, caller.provider)) as store:
+                with Store(folder) as store:
                     place = store.place(message_id)
                 if place is not None:
-                    return attachment, place
+                    return attachment, place, None if digest is None else blob_path(folder, digest)
         raise NoSuchAttachment(word)
 
 
-def _write(pieces: Iterator[bytes], attachment: Attachment, file: IO[bytes]) -> None:
-    for piece in decoded(pieces, attachment.encoding):
-        file.write(piece)
-        # The policy let a part of a known size through, so that much and no more is served.
-        if file.tell() > attachment.size + _SLACK:
+def _section(upstream: Upstream, place: Place, attachment: Attachment) -> bytes:
+    """The part as it is upstream. The policy let one of a known size through: much more than that is not fetched."""
+    section = bytearray()
+    for piece in upstream.fetch_section(place, attachment.part):
+        section += piece
+        if len(section) > attachment.size * _LONGEST_ENCODING + _SLACK:
             raise NoSuchAttachment("it is larger than the mirror knows")
+    return bytes(section)
+
+
+def asked_range(header: str, size: int) -> range | None:
+    """The bytes a Range header asks for (RFC 9110 14.1.2), an empty range for none of them, None for the whole.
+
+    One range only; several, and what cannot be read, are answered with the whole, as the RFC allows.
+    """
+    match = _RANGE.fullmatch(header.strip())
+    if match is None or not (match[1] or match[2]):
+        return None
+    if not match[1]:
+        return range(max(0, size - int(match[2])), size)
+    stop = min(size, int(match[2]) + 1) if match[2] else size
+    return None if match[2] and int(match[2]) < int(match[1]) else range(int(match[1]), stop)
 
 
 def _limiter(request: Request) -> anyio.CapacityLimiter:
@@ -126,37 +149,6 @@ def _limiter(request: Request) -> anyio.CapacityLimiter:
         state.downloads = anyio.CapacityLimiter(_AT_ONCE)
     limiter: anyio.CapacityLimiter = state.downloads
     return limiter
-
-
-def decoded(pieces: Iterator[bytes], encoding: str) -> Iterator[bytes]:
-    """The bytes of a part, its transfer encoding undone piece by piece: in sum what `decode_part` makes of it."""
-    rest = b""
-    for piece in pieces:
-        rest += piece
-        ready = _decodable(rest, encoding)
-        if ready:
-            yield decode_part(rest[:ready], encoding)
-            rest = rest[ready:]
-    yield decode_part(rest, encoding)
-
-
-def _decodable(data: bytes, encoding: str) -> int:
-    """How many of these bytes can be decoded without seeing what follows."""
-    if encoding == "base64":
-        # Whole lines of whole quartets; anything unusual waits for the end.
-        end = data.rfind(b"\n") + 1
-        lines = data[:end].split()
-        return end if lines and b"=" not in data[:end] and all(len(line) % 4 == 0 for line in lines) else 0
-    if encoding == "quoted-printable":
-        return data.rfind(b"\n") + 1
-    return 0 if "uue" in encoding else len(data)
-
-
-def _pieces(file: IO[bytes]) -> Iterator[bytes]:
-    with file:
-        file.seek(0)
-        while piece := file.read(_PIECE):
-            yield piece
 
 
 def served_type(media_type: str) -> str:

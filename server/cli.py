@@ -1,9 +1,12 @@
 """The `postmirror` command."""
 
+import errno
 import json
 import logging
+import os
 import socket
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -37,6 +40,9 @@ class _Group(click.Group):
             return super().invoke(ctx)
         except (ConfigError, MirrorError) as exc:
             raise click.ClickException(str(exc)) from exc
+        except KeyboardInterrupt:
+            # Ctrl-C is how `serve` and `demo` end; what ran has been shut down in order by then.
+            ctx.exit(0 if ctx.invoked_subcommand in ("serve", "demo", "stdio") else 130)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,8 +78,14 @@ def serve(config_path: Path | None, host: str | None, port: int | None) -> None:
     except AlreadyServing as exc:
         raise click.ClickException(str(exc)) from exc
     except OSError as exc:
-        place = f"{settings.server.host}:{settings.server.port}"
-        raise click.ClickException(f"cannot listen on {place} ({exc.strerror}); choose another --port") from exc
+        raise click.ClickException(
+            f"cannot listen on {settings.server.host}:{settings.server.port}: {_why(exc)}"
+        ) from exc
+
+
+def _why(exc: OSError) -> str:
+    reason = os.strerror(exc.errno) if exc.errno else str(exc)
+    return f"{reason}; choose another --port" if exc.errno == errno.EADDRINUSE else reason
 
 
 def _with_address(settings: Settings, host: str | None, port: int | None) -> Settings:
@@ -194,6 +206,8 @@ def status(config_path: Path | None, as_json: bool) -> None:
                 folder["folder"], str(folder["messages"]), state, _age(folder["as_of"]), folder["error"], style=None
             )
         console.print(table)
+        if mirror["last_pass"] is None and not mirror["error"]:
+            console.print("no pass has ended yet: postmirror serve or sync makes one")
         if mirror["error"]:
             console.print(f"last pass failed: {mirror['error']}", style="red", markup=False)
 
@@ -259,7 +273,7 @@ def token_new(config_path: Path | None, user: str, profile: str, provider: str |
         with _state(settings) as state:
             chosen, secret = state.issue_token(user, profile, provider=provider, name=name, taken=taken)
     except (TokenExists, ValueError) as exc:
-        raise click.ClickException(_plain(exc)) from exc
+        raise click.ClickException(_plain(exc).removeprefix("token 'new': ")) from exc
     click.echo(f"token {chosen}, shown only now:", err=True)
     click.echo(secret)
 
@@ -302,17 +316,20 @@ def token_revoke(config_path: Path | None, name: str) -> None:
 
 @main.command()
 @ConfigOption
-def outbox(config_path: Path | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print one list.")
+def outbox(config_path: Path | None, as_json: bool) -> None:
     """Show what was handed to the mail server for sending, and what became of it."""
     _, settings = _load(config_path)
-    table = Table(box=None, pad_edge=False)
-    for column in ("time", "from token", "to", "state", "message id", "reason"):
-        table.add_column(column)
     with _state(settings) as state:
-        for line in state.submissions():
-            when = datetime.fromtimestamp(line.created, UTC).isoformat(" ", "seconds")
-            table.add_row(when, line.token, ", ".join(line.recipients), line.state, line.message_id, line.reason)
-    Console().print(table)
+        lines = state.submissions()
+    if as_json:
+        click.echo(json.dumps([asdict(line) for line in lines]))
+        return
+    for line in lines:
+        when = datetime.fromtimestamp(line.created, UTC).isoformat(" ", "seconds")
+        click.echo(f"{when}  {line.state}  to {', '.join(line.recipients)}  by {line.token}  <{line.message_id}>")
+        if line.reason:
+            click.echo(f"    {line.reason}")
 
 
 @main.group("config")
@@ -325,6 +342,8 @@ def config_group() -> None:
 def config_check(config_path: Path | None) -> None:
     """Read the configuration, resolve every token, read every secret, and say what is wrong."""
     from config.secret import SecretUnavailable
+    from mirror.errors import UpstreamUnavailable
+    from mirror.upstream.session import tls_context
 
     path, settings = _load(config_path)
     problems = []
@@ -333,13 +352,15 @@ def config_check(config_path: Path | None) -> None:
             if endpoint is None:
                 continue
             _, secret = provider.login(endpoint)
+            place = f"users.{user}.providers.{name}.{kind}"
             try:
                 if secret is None:
-                    problems.append(f"users.{user}.providers.{name}: {kind} has no password")
-                else:
-                    secret.read()
-            except SecretUnavailable as exc:
-                problems.append(f"users.{user}.providers.{name}: {exc}")
+                    problems.append(f"{place}: there is no password; set password")
+                elif not secret.read():
+                    problems.append(f"{place}: the password is empty")
+                tls_context(endpoint)
+            except (SecretUnavailable, UpstreamUnavailable) as exc:
+                problems.append(f"{place}: {exc}")
     if problems:
         raise click.ClickException("\n".join(f"{path}: {problem}" for problem in dict.fromkeys(problems)))
     click.echo(
@@ -354,14 +375,23 @@ def config_check(config_path: Path | None) -> None:
     "--folder",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(".demo"),
-    help="Where it keeps its files.",
+    help="Where it keeps its files (.demo).",
 )
 @click.option("--port", type=click.IntRange(0, 65_535), help="The port to serve on (default: 8765, or a free one).")
 def demo(once: bool, folder: Path, port: int | None) -> None:
     """Serve a sample mailbox from embedded mail servers: nothing to set up, nothing left outside its folder."""
-    from server.demo.run import run_demo
+    from server.serve import AlreadyServing
 
-    run_demo(folder.absolute(), once=once, port=port)
+    try:
+        from server.demo.run import run_demo
+    except ModuleNotFoundError as exc:
+        raise click.ClickException(str(exc)) from exc
+    try:
+        run_demo(folder.absolute(), once=once, port=port)
+    except AlreadyServing as exc:
+        raise click.ClickException(str(exc)) from exc
+    except OSError as exc:
+        raise click.ClickException(f"the demo cannot start: {_why(exc)}") from exc
 
 
 def _state(settings: Settings) -> Any:

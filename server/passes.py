@@ -39,15 +39,16 @@ class UnknownMirror(LookupError):
 def sync_now(
     settings: Settings, mirrors: Iterable[str], notice: Callable[[str, Progress], None] = lambda *_: None
 ) -> list[Outcome]:
-    """One full pass over each of these mirrors (`"alice/work"`; none given: all), one after the other.
+    """One full pass over each of these mirrors (`"alice/work"`, `"alice"`; none given: all), one after the other.
 
     Where another process keeps a mirror, that one is asked and waited for. Raises UnknownMirror before anything begins.
     """
     known = {f"{user}/{name}": (user, name, provider) for user, name, provider in settings.identities()}
-    chosen = list(mirrors) or list(known)
-    for name in chosen:
-        if name not in known:
+    asked = list(mirrors)
+    for name in asked:
+        if name not in known and not _all_of(name, known):
             raise UnknownMirror(f"there is no mirror {name!r}; the configuration has {', '.join(known) or 'none'}")
+    chosen = [each for name in asked for each in ([name] if name in known else _all_of(name, known))] or list(known)
     outcomes = []
     with Parsers(settings.sync.parse_children) as parsers:
         for name in chosen:
@@ -55,6 +56,10 @@ def sync_now(
             keeper = Keeper(name, settings.mirror_dir(user, provider_name), provider, parsers, threading.Event())
             outcomes.append(_sync(keeper, notice))
     return outcomes
+
+
+def _all_of(user: str, known: Iterable[str]) -> list[str]:
+    return [name for name in known if name.partition("/")[0] == user]
 
 
 def _sync(keeper: Keeper, notice: Callable[[str, Progress], None]) -> Outcome:

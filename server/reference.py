@@ -18,8 +18,8 @@ _INTRODUCTION = """\
 # Tools
 
 The relay tool set over Streamable HTTP at `/mcp`, with `Authorization: Bearer TOKEN` on every request, or over
-`postmirror stdio`. A token stands for one user, provider and profile; no argument names another. Every answer is one JSON
-text. An argument that is not in the schema is an error that names it.
+`postmirror stdio`. A token stands for one user, provider and profile; no argument names another. Every answer is one
+JSON text. An argument that is not in the schema is an error that names it.
 """
 
 

@@ -199,6 +199,7 @@ class State:
         """
         now = time.time()
         with self._writing() as db:
+            _abandon(db)
             recent = [
                 row[0]
                 for row in db.execute(
@@ -228,13 +229,8 @@ class State:
 
     def recover(self) -> int:
         """Turn sends that a dead process left open into uncertain ones; returns how many there were."""
-        now = time.time()
         with self._writing() as db:
-            return db.execute(
-                "UPDATE submission SET state = 'uncertain', reason = 'the program ended while it was sending', "
-                "settled = ? WHERE state = 'sending' AND created < ?",
-                (now, now - _ABANDONED),
-            ).rowcount
+            return _abandon(db)
 
     def submissions(self) -> list[Submission]:
         """The send journal, newest first."""
@@ -250,3 +246,12 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     return connection
+
+
+def _abandon(db: sqlite3.Connection) -> int:
+    now = time.time()
+    return db.execute(
+        "UPDATE submission SET state = 'uncertain', reason = 'the program ended while it was sending', settled = ?"
+        " WHERE state = 'sending' AND created < ?",
+        (now, now - _ABANDONED),
+    ).rowcount

@@ -13,12 +13,25 @@ from typing import Literal
 
 from mirror.fold import LONG_WORD, fold, fold_keeping_separators
 from mirror.query.sql import TRUE, Fragment, exact, joined
-from mirror.query.tree import All, Any, Contains, Field, Node, Not, TextContains
+from mirror.query.tree import (
+    All,
+    Any,
+    Contains,
+    Field,
+    Flagged,
+    Node,
+    Not,
+    OneOf,
+    Received,
+    ReceivedAt,
+    Sent,
+    TextContains,
+)
 
 MOST_WORDS = 1_000
 """A pattern that is part of more words than this is not asked of the index."""
 _MOST_SCANNED = 6_000
-_MOST_PHRASES = 150
+_MOST_PHRASES = 1_000
 _LONGEST_ASKED = 64
 _NO_WORD = "\ue001"
 
@@ -54,26 +67,34 @@ class Proposal:
 def superset(node: Node) -> Node:
     """A condition that holds wherever the node may hold for some view of the message.
 
-    A view may drop a message, drop a field or delete spans: what contains a pattern then, contained it before.
-    Everything else may turn out either way.
+    A view may drop a message, drop a field or delete spans: what contains a pattern or has a flag then, had it before,
+    and a date that is dropped counts as INTERNALDATE's day. Everything else may turn out either way, and every
+    negation.
     """
     match node:
         case All(nodes):
             return All(tuple(superset(each) for each in nodes))
         case Any(nodes):
             return Any(tuple(superset(each) for each in nodes))
-        case Contains() | TextContains():
+        case Sent(relation, day, or_received):
+            return Any((node, Received(relation, day))) if or_received else node
+        case Contains() | TextContains() | Flagged() | Received() | ReceivedAt() | OneOf():
             return node
         case _:
             return All(())
 
 
 class Planner:
-    """Asks the word table of one mirror, of about `total` contents."""
+    """Asks the word table of one mirror, of about `total` contents.
 
-    def __init__(self, connection: sqlite3.Connection, total: int) -> None:
+    thorough: also reads the whole word table, for the patterns of one or two characters that no index has. That pays
+    when a walk has shown that hits are rare.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, total: int, *, thorough: bool = False) -> None:
         self._connection = connection
         self._total = max(1, total)
+        self._thorough = thorough
 
     def propose(self, node: Node | None) -> Proposal | None:
         """What the index proposes for a filter, or None when it cannot help."""
@@ -167,6 +188,8 @@ class Planner:
         elif len(piece) >= 3:
             asked = '"' + piece[:_LONGEST_ASKED] + '"'
             rows = self._connection.execute(_INSIDE, (asked, _MOST_SCANNED)).fetchall()
+        elif self._thorough:
+            rows = self._connection.execute(_ANYWHERE, (piece, _MOST_SCANNED)).fetchall()
         else:
             rows = None
         if rows is None or len(rows) == _MOST_SCANNED:
@@ -231,6 +254,7 @@ _INSIDE = """
     FROM (SELECT rowid FROM word_trigram WHERE word_trigram MATCH ? LIMIT ?) AS found
     CROSS JOIN word ON word.id = found.rowid
     """
+_ANYWHERE = "SELECT term, documents, subjects, people FROM word WHERE instr(term, ?) > 0 LIMIT ?"
 _PEOPLE = """
     SELECT term, 0, 0, people FROM word INDEXED BY word_people WHERE people > 0 AND instr(term, ?) > 0
     """

@@ -25,7 +25,11 @@ from mirror.query.search import Scope, Search, content_moment
 from mirror.query.tree import Node, OneOf, Positions, Query, conditions, evaluate, replace_nodes
 
 View = Callable[[MirroredMessage], MirroredMessage | None]
-"""What a profile sees of a message, or None. Its argument has text and headers where they are mirrored."""
+"""What a profile sees of a message, or None. Its argument has text and headers where they are mirrored.
+
+A view is pure. It may drop fields and delete spans of text; whatever it puts in their place must be no text that a
+pattern could find. It leaves id, content, internaldate and size as they are, and adds nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ class Reader:
             sql.register(self._connection)
             self._progress = Progress(self._connection)
             self._scopes: dict[int, tuple[float, Scope]] = {}
-            self._folders: tuple[int, list[FolderState]] = (-1, [])
+            self._folders: tuple[int, list[FolderState]] | None = None
             row = self._connection.execute(_EPOCH).fetchone()
         except sqlite3.OperationalError as exc:
             self._connection.close()
@@ -103,9 +107,8 @@ class Reader:
     def folders(self) -> list[FolderState]:
         """Every folder of the mirror that upstream still has, by name."""
         with self._reading():
-            # Their counts walk the index: once for each version of the file is enough.
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-            if self._folders[0] != version:
+            if self._folders is None or self._folders[0] != version:
                 self._folders = (version, [rows.folder(row) for row in self._connection.execute(_FOLDERS)])
             return list(self._folders[1])
 
@@ -325,10 +328,10 @@ _EPOCH = "SELECT epoch FROM mirror"
 _FOLDERS = """
     SELECT folder.id, folder.raw, folder.name, folder.delimiter, folder.attributes, folder.role, folder.selectable,
         folder.uidvalidity, folder.as_of, folder.enumerated, folder.error,
-        (SELECT count(*) FROM message WHERE message.folder = folder.id),
+        (SELECT count(*) FROM message INDEXED BY message_walk WHERE message.folder = folder.id),
         (SELECT count(*) FROM message WHERE message.folder = folder.id AND message.state < 2),
         (SELECT count(*) FROM attempt CROSS JOIN message ON message.content = attempt.content
-            WHERE attempt.crashes >= 2 AND message.folder = folder.id)
+            WHERE (attempt.crashes >= 2 OR attempt.failures >= 3) AND message.folder = folder.id)
     FROM folder
     WHERE NOT folder.missing
     ORDER BY folder.name

@@ -18,7 +18,21 @@ from mirror.query.order import Position
 from mirror.query.plan import Planner, Proposal
 from mirror.query.progress import OutOfTime, Progress
 from mirror.query.sql import FALSE, TRUE, Fragment, exact
-from mirror.query.tree import All, Flagged, Node, Not, OneOf, Received, ReceivedAt, Sent, Sorter, SortKey
+from mirror.query.tree import (
+    All,
+    Any,
+    Contains,
+    Flagged,
+    Node,
+    Not,
+    OneOf,
+    Received,
+    ReceivedAt,
+    Sent,
+    Sorter,
+    SortKey,
+    conditions,
+)
 from mirror.schema import SPILL_BITS
 
 Pair = tuple[int, int]
@@ -61,6 +75,7 @@ class Search:
         self._node = node
         self._progress = progress
         self._exact = TRUE if node is None else exact(node)
+        self._asks_for_text = any(isinstance(each, Contains) for each in conditions(node))
         self._together = node.nodes if isinstance(node, All) else () if node is None else (node,)
 
     def newest_first(self, after: Position | None, limit: int) -> Iterator[Pair]:
@@ -143,23 +158,40 @@ class Search:
     def _in_span(self, span: Span, limit: int) -> Iterator[Pair]:
         self._progress.begin(span.high)
         walk, messages = self._walk(limit)
-        proposal = Planner(self._connection, self._scope.total).propose(self._node)
-        if proposal is None:
+        if not self._asks_for_text:
             yield from self._run(self._way(walk, span))
             return
-        count = self._walk_first(proposal, messages, limit)
+        count = _GLIMPSE
+        while count and span.low <= span.high:
+            low, found = self._boundary(span, count), 0
+            for pair in self._run(self._way(walk, Span(low, span.high))):
+                found += 1
+                yield pair
+            span = Span(span.low, low - 1)
+            self._progress.begin(span.high)
+            count = 4 * count if found * _DENSE >= count else 0
+        if span.low > span.high:
+            return
+        proposal = Planner(self._connection, self._scope.total).propose(self._node)
+        count = _ENOUGH_TO_TELL if proposal is None else self._walk_first(proposal, messages, limit)
         if count:
             low = self._boundary(span, count)
             yield from self._run(self._way(walk, Span(low, span.high)))
             span = Span(span.low, low - 1)
             self._progress.begin(span.high)
-        if span.low <= span.high:
+        if span.low > span.high:
+            return
+        if proposal is None:
+            proposal = Planner(self._connection, self._scope.total, thorough=True).propose(self._node)
+        if proposal is None:
+            yield from self._run(self._way(walk, span))
+        else:
             by_index = self._run(_index_way(self._scope, span, proposal), "fts.rowid")
             pending = self._run(self._way(_PENDING, span), "content.id")
             yield from self._merged(self._progress.both(by_index, pending))
 
     def _merged(self, streams: Sequence[Iterator[Pair]]) -> Iterator[Pair]:
-        """The rows of streams, highest content first; when one is interrupted, what the others had ready is not lost."""
+        """The rows of streams, highest content first; what others had ready is not lost when one is interrupted."""
         ready: dict[int, Pair] = {}
         try:
             for index, stream in enumerate(streams):
@@ -273,17 +305,31 @@ def _moments(node: Node) -> tuple[int, int] | None:
 
 
 def _sent_days(node: Node) -> tuple[int, int] | None:
-    """The first and last day, counted from 1970, that a condition admits in a Date header."""
-    if not isinstance(node, Sent):
-        return None
-    day = node.day.toordinal() - _FIRST_DAY
-    first = {"<": _LONG_AGO // _DAY, "=": day, ">": day + 1, ">=": day}[node.relation]
-    last = {"<": day - 1, "=": day, ">": _FAR_AHEAD // _DAY, ">=": _FAR_AHEAD // _DAY}[node.relation]
+    """The first and last day since 1970 that a condition admits in a Date header, or there and in INTERNALDATE."""
+    match node:
+        case Sent(relation, day):
+            pass
+        case Any((Sent(relation, day), Received(other_relation, other_day))) if (relation, day) == (
+            other_relation,
+            other_day,
+        ):
+            pass
+        case _:
+            return None
+    number = day.toordinal() - _FIRST_DAY
+    first = {"<": _LONG_AGO // _DAY, "=": number, ">": number + 1, ">=": number}[relation]
+    last = {"<": number - 1, "=": number, ">": _FAR_AHEAD // _DAY, ">=": _FAR_AHEAD // _DAY}[relation]
     return first, last
 
 
 _SEEK, _PROBE, _TEST = 30e-6, 2e-6, 8e-6
 """Seconds to look a word up in the index, to see whether a folder has a content, and to test a content's text."""
+_GLIMPSE = 64
+"""Messages to walk before anything is looked up: many words are in so many mails that the page is full by then."""
+_DENSE = 16
+"""As long as one of so many messages matches, the walk goes on."""
+_ENOUGH_TO_TELL = 500
+"""Messages to walk before what the index cannot answer quickly is looked up there after all."""
 _MOST_SKEWED = 2_000
 _DAY = 86_400
 _LONG_AGO, _FAR_AHEAD = -(2**40), 2**40

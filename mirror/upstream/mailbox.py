@@ -148,13 +148,15 @@ class Mailbox(Session):
         return list(found.values())
 
     def _enumerate(self, uid_set: bytes) -> dict[int, Listed]:
-        items = b"UID FLAGS INTERNALDATE RFC822.SIZE"
-        if self.has_condstore:
-            items += b" MODSEQ"
-        if self.has("OBJECTID"):
-            items += b" EMAILID"
-        elif self.has("X-GM-EXT-1"):
-            items += b" X-GM-MSGID"
+        items = b"UID FLAGS INTERNALDATE RFC822.SIZE" + (b" MODSEQ" if self.has_condstore else b"")
+        for capability, item in (("OBJECTID", b" EMAILID"), ("X-GM-EXT-1", b" X-GM-MSGID")):
+            if self.has(capability):
+                try:
+                    return fetched.listed(
+                        self._run("UID", b"FETCH %s (%s%s)" % (uid_set, items, item)).get("FETCH", [])
+                    )
+                except UpstreamRefused as exc:
+                    self.distrust(capability, str(exc))
         return fetched.listed(self._run("UID", b"FETCH %s (%s)" % (uid_set, items)).get("FETCH", []))
 
     def changed_since(self, modseq: int) -> list[fetched.FlagsLine]:

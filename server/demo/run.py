@@ -1,11 +1,10 @@
 """`postmirror demo`: the sample mailbox mirrored in front of the user, then served until Ctrl-C."""
 
 import json
-import secrets
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,13 @@ from rich.progress import Progress as Bars
 from config.identity import Settings
 from config.settings import load_settings
 from mirror.database import private_folder
+from mirror.lock import Lock
 from mirror.log import configure_logging
 from mirror.report import Progress
 from server.demo.servers import DemoServers, start_demo_servers
 from server.passes import sync_now
-from server.serve import serve
-from server.state import State
+from server.serve import AlreadyServing, serve
+from server.state import State, digest
 
 _PORT = 8765
 _USER, _PROVIDER, _PROFILE = "alice", "demo", "assistant"
@@ -43,18 +43,19 @@ address = "{servers.address}"
 display_name = "{servers.display_name}"
 username = "{servers.username}"
 password = {{ file = "password" }}
-imap = {{ host = "{servers.host}", port = {servers.imap_port}, security = "plain" }}
+# pymap 0.36.7 hangs up when its maildir backend is asked for an EMAILID.
+imap = {{ host = "{servers.host}", port = {servers.imap_port}, security = "plain", disable = ["OBJECTID"] }}
 smtp = {{ host = "{servers.host}", port = {servers.smtp_port}, security = "plain" }}
 sync = {{ interval = "30s" }}
 
 [profiles.assistant]
 tools = "relay"
 [[profiles.assistant.folders]]
-match = "INBOX"
-access = "write"
+match = "\\\\Sent"
+access = "read"
 [[profiles.assistant.folders]]
 match = "*"
-access = "read"
+access = "write"
 [profiles.assistant.content]
 attachments = {{ max_size = 10000000 }}
 [profiles.assistant.outbound]
@@ -63,15 +64,21 @@ to_allow = ["*"]
 
 
 def run_demo(folder: Path, *, once: bool = False, port: int | None = None, console: Console | None = None) -> None:
-    """Run until Ctrl-C, or with once until one search and one read were answered. Writes below folder only."""
+    """Run until Ctrl-C, or with once until one search and one read were answered. Writes below folder only.
+
+    Token and port stay the same from one start to the next. Raises AlreadyServing when a demo runs in this folder, and
+    OSError when the port is not to be had.
+    """
     console = console or Console()
     configure_logging("demo", level=30)
-    private_folder(folder)
-    with start_demo_servers(folder, announce=lambda line: console.print(line, markup=False)) as servers:
+    with (
+        _alone(private_folder(folder)),
+        start_demo_servers(folder, announce=lambda line: console.print(line, markup=False)) as servers,
+    ):
         config = _configure(folder, servers, _free_port(port))
         settings = load_settings(config)
         _mirror(settings, console)
-        name, secret = _token(settings)
+        secret = _secret(settings, folder / "token")
 
         def ready() -> None:
             if once:
@@ -79,13 +86,19 @@ def run_demo(folder: Path, *, once: bool = False, port: int | None = None, conso
             else:
                 _explain(settings, secret, console)
 
-        try:
-            serve(config, settings, ready=ready)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            with closing(State(settings.server.data_dir)) as state:
-                state.revoke(name)
+        serve(config, settings, ready=ready)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Nothing is written before it is sure that no other demo uses the folder."""
+    lock = Lock(folder / "demo.lock")
+    if not lock.acquire():
+        raise AlreadyServing(f"another demo runs in {folder}: use that one, or give this one a --folder of its own")
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _configure(folder: Path, servers: DemoServers, port: int) -> Path:
@@ -106,6 +119,8 @@ def _free_port(wanted: int | None) -> int:
         return wanted
     for candidate in (_PORT, 0) if wanted is None else (0,):
         with socket.socket() as probe:
+            # As a server binds: a port whose last connections are still fading out is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", candidate))
             except OSError:
@@ -116,7 +131,7 @@ def _free_port(wanted: int | None) -> int:
 
 def _mirror(settings: Settings, console: Console) -> None:
     columns = (TextColumn("mirroring the sample mailbox"), BarColumn(), MofNCompleteColumn())
-    with Bars(*columns, console=console, transient=not console.is_terminal) as bars:
+    with Bars(*columns, console=console, transient=True) as bars:
         task = bars.add_task("mirror", total=None)
 
         def notice(_: str, progress: Progress) -> None:
@@ -126,13 +141,17 @@ def _mirror(settings: Settings, console: Console) -> None:
     if not outcome.complete:
         raise RuntimeError(f"the sample mailbox could not be mirrored: {outcome.error or outcome.report}")
     messages = sum(folder["messages"] for folder in outcome.report["folders"].values())
-    console.print(f"{messages} messages in {len(outcome.report['folders'])} folders, {outcome.report['seconds']:.1f} s")
+    console.print(f"{messages} messages mirrored, {outcome.report['seconds']:.1f} s")
 
 
-def _token(settings: Settings) -> tuple[str, str]:
+def _secret(settings: Settings, path: Path) -> str:
+    """The demo's token: made once, and kept beside its mailbox so that a client's entry goes on working."""
     with closing(State(settings.server.data_dir)) as state:
-        name = f"demo-{secrets.token_hex(4)}"
-        return state.issue_token(_USER, _PROFILE, provider=_PROVIDER, name=name)
+        if path.exists() and state.find_token(digest(path.read_text("ascii")), settings.tokens) is not None:
+            return path.read_text("ascii")
+        _, secret = state.issue_token(_USER, _PROFILE, provider=_PROVIDER)
+    _write_private(path, secret)
+    return secret
 
 
 def _explain(settings: Settings, secret: str, console: Console) -> None:
@@ -148,9 +167,10 @@ def _explain(settings: Settings, secret: str, console: Console) -> None:
     say(entry)
     say(
         "\nThree things to ask your agent:\n"
-        "  - What is unread in my inbox, and what is urgent?\n"
-        "  - Find the invoices of this year and add up their totals.\n"
-        "  - Flag the last message from the bank, and draft a reply to the newest thread."
+        "  - What is unread in my inbox, and what of it is urgent?\n"
+        "  - Which invoices came this year, and from whom?\n"
+        "  - Flag the newest message from the bank, then write to bob@example.net about lunch."
+        "\n\nWhat is sent stays here, in the folder sent/ beside the demo's mailbox."
     )
 
 

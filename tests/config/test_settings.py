@@ -58,7 +58,7 @@ def test_minimal_file_gets_the_defaults(tmp_path: Path) -> None:
             "profiles.assistant.outbound.to_allow",
             "1 item",
         ),
-        ("[[tokens]]\nname = 'a'\nsha256 = 'x'\nuser = 'a'\nprofile = 'b'", "tokens.0.sha256", "pattern"),
+        ("[[tokens]]\nname = 'a'\nsha256 = 'x'\nuser = 'a'\nprofile = 'b'", "tokens.0.sha256", "64 digits"),
         (
             MINIMAL + f"[[tokens]]\nname = 'a'\nsha256 = '{'0' * 64}'\nuser = 'bob'\nprofile = 'assistant'",
             "the file",

@@ -89,6 +89,7 @@ def texts_of(file: str, callee: str) -> list[str]:
     "text",
     sorted(
         set(texts_of("server/relay.py", "Declined"))
+        | set(texts_of("server/refusal.py", "Declined"))
         | set(texts_of("server/policy.py", "Denial"))
         | set(texts_of("server/outbound.py", "Denial"))
     ),

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from mirror.addresses import read_addresses
-from mirror.charset import decode
 from mirror.content import read_envelope
-from mirror.dates import read_date
-from mirror.header import unfolded
+from mirror.mail.addresses import read_addresses
+from mirror.mail.charset import decode
+from mirror.mail.dates import read_date
+from mirror.mail.header import unfolded
 from mirror.message import Message, read_message
 
 FIELDS = ("subject", "from", "to", "date", "text", "html", "attachment names")

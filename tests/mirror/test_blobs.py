@@ -13,6 +13,7 @@ from mirror.blobs import blob_path
 from mirror.content import CONTENT_VERSION
 from mirror.query.himalaya import parse_himalaya
 from mirror.query.reader import Reader
+from mirror.store import Store
 from tests.mirror.mailbox import Mirror
 from tests.servers.dovecot import Dovecot
 
@@ -100,6 +101,28 @@ def test_what_a_crash_left_behind_is_removed_later(mirror: Mirror) -> None:
         os.utime(path, (0, 0))
     assert mirror.store.blobs.sweep(10**9) == 2
     assert not stray.exists()
+
+
+def test_index_and_sort_keys_are_made_anew_when_fold_has_changed(mirror: Mirror, dovecot: Dovecot, user: str) -> None:
+    with dovecot.client(user) as client:
+        client.append("INBOX", with_attachments("Zebra"), with_attachments("apple"))
+    mirror.sync()
+    mirror.store._connection.execute("UPDATE mirror SET fold_version = 0")
+    mirror.store._connection.execute("UPDATE content SET subject_key = ''")
+    mirror.store._connection.execute("INSERT INTO fts (fts) VALUES ('delete-all')")
+    mirror.store.close()
+    Store(mirror.folder).close()
+    indexed = "SELECT count(*) FROM fts WHERE fts MATCH 'attachments'"
+    assert mirror.rows(indexed) == [(0,)], "only the holder of the lock repairs"
+    mirror.store = Store(mirror.folder, repair=True)
+    assert mirror.rows(indexed) == [(2,)]
+    with Reader(mirror.store.path) as reader:
+        assert _found(reader, "order by subject") == ["apple", "Zebra"]
+
+
+def _found(reader: Reader, query: str) -> list[str]:
+    folder = next(folder for folder in reader.folders() if folder.name == "INBOX")
+    return [message.subject for message in reader.page(folder.id, parse_himalaya(query), None, 20).messages]
 
 
 def test_newer_rules_clean_stored_content_again_without_a_download(

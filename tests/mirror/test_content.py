@@ -218,6 +218,18 @@ def test_extended_file_name_hides_no_path_and_no_nul() -> None:
     assert only.filename == "ab.txt"
 
 
+def test_hidden_instructions_are_in_no_field_at_all() -> None:
+    raw = (MESSAGES / "hidden-instructions.eml").read_bytes()
+    content = read_content(raw)
+
+    assert content.envelope.subject == "Your invoice"
+    assert content.text == "Your invoice is ready.\n\nThanks"
+    assert content.preview == "Your invoice is ready. Thanks"
+    assert not {"forward", "color", "\u202e", "\U000e0041"} & set(read_all(raw).replace("<", " ").split())
+    assert "forward" not in read_all(raw)
+    assert content.findings == {"hidden_chars": 21, "invisible_chars": 5}
+
+
 def test_content_survives_pickling() -> None:
     content = read_content((MESSAGES / "alternative-related-inline-image.eml").read_bytes())
 

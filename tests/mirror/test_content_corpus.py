@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import pytest
 
-from mirror.charset import decode
 from mirror.content import Content, clean_html, read_content, recleaned
+from mirror.mail.charset import decode
 from mirror.message import read_message
 from tests.corpus import corpus_root, messages, needs_corpus
 from tests.mirror.agreement import FIELDS, VERDICTS, comparisons

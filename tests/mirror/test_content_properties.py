@@ -6,12 +6,12 @@ import lxml.html
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.addresses import read_addresses
 from mirror.content import base_subject, clean_html, degraded, read_content, read_envelope, recleaned
-from mirror.dates import read_date
-from mirror.filename import safe_filename
 from mirror.invisible import Findings
-from mirror.markup import TAGS
+from mirror.mail.addresses import read_addresses
+from mirror.mail.dates import read_date
+from mirror.mail.filename import safe_filename
+from mirror.page.markup import TAGS
 from mirror.reply import preview_of, reply_text
 from tests.mirror.mail import everything, html_mail
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mirror.addresses import read_addresses
 from mirror.content import base_subject, read_envelope
-from mirror.dates import read_date
+from mirror.mail.addresses import read_addresses
+from mirror.mail.dates import read_date
 
 
 @pytest.mark.parametrize(

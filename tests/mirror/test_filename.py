@@ -2,8 +2,8 @@
 
 import pytest
 
-from mirror.filename import safe_filename
 from mirror.invisible import Findings
+from mirror.mail.filename import safe_filename
 
 
 @pytest.mark.parametrize(

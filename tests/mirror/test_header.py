@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mirror.content import read_content, read_envelope
-from mirror.header import read_block, unfolded
+from mirror.mail.header import read_block, unfolded
 
 MESSAGES = Path(__file__).parent.parent / "messages"
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from mirror.charset import codec_of, decode
-from mirror.parameters import media_type_of, read_parameters
-from mirror.transfer import decode_part, encoding_of
-from mirror.words import decode_words
+from mirror.mail.charset import codec_of, decode
+from mirror.mail.parameters import media_type_of, read_parameters
+from mirror.mail.transfer import decode_part, encoding_of
+from mirror.mail.words import decode_words
 
 
 @pytest.mark.parametrize(

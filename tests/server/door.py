@@ -256,6 +256,7 @@ def settings_for(
     username: str = "",
     password: Mapping[str, object] | None = None,
     profiles: Mapping[str, Mapping[str, object]] | None = None,
+    sync: Mapping[str, object] | None = None,
 ) -> Settings:
     """Settings for alice (work, home) and bob (work), and these profiles. Nothing listens on port 9."""
 
@@ -268,6 +269,7 @@ def settings_for(
             "aliases": ["support@example.org"],
             "imap": {"host": "127.0.0.1", "port": imap_port, "security": "plain"},
             "smtp": {"host": "127.0.0.1", "port": smtp_port, "security": "plain"},
+            "sync": sync or {},
         }
 
     return Settings.model_validate(

@@ -23,10 +23,9 @@ def test_an_edit_is_adopted_once_it_has_been_stable_for_200_ms(tmp_path: Path) -
     file.write_text("1s")
     live = LiveSettings(file, load)
     file.write_text("2s")
-    edited = time.time()
-    assert grace(live) == 1
+    edited = file.stat().st_mtime
     while grace(live) == 1:
-        assert time.time() - edited < 2
+        assert time.time() - edited < 10
         time.sleep(0.01)
     assert time.time() - edited >= 0.2
 

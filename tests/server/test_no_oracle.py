@@ -28,7 +28,8 @@ from server.app import Parts
 from server.auth import Authenticator, Caller
 from server.live import LiveSettings
 from server.policy import visible
-from server.relay import ListMessages, Relay
+from server.relay import Relay
+from server.relay_arguments import ListMessages
 from server.state import State
 from server.tool import Declined
 from tests.server.door import Folder, Mail, fill_mirror, settings_for

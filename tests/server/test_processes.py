@@ -217,11 +217,13 @@ def test_kill_of_serve_leaves_no_orphan_and_the_next_start_goes_on(
             client.append("INBOX", *mails[start : start + 300])
     secret = installation.token()
     process = subprocess.Popen(installation.command("serve"), stderr=subprocess.DEVNULL)
-    until(lambda: _searchable(installation) > 100)
-    family = _descendants(process.pid)
-    assert len(family) >= 2, "a worker and a parsing child"
-    process.kill()
-    process.wait()
+    try:
+        until(lambda: _searchable(installation) > 100)
+        family = _descendants(process.pid)
+        assert len(family) >= 2, "a worker and a parsing child"
+    finally:
+        process.kill()
+        process.wait()
     until(lambda: not any(_is_running(pid) for pid in family))
     with installation.serving():
         until(lambda: _searchable(installation) == 900, seconds=60)

@@ -10,7 +10,7 @@ import pytest
 from mirror.mirrored import State
 from mirror.store import Store
 from server.auth import Authenticator
-from server.relay import ANSWER_CHARS
+from server.shown import ANSWER_CHARS
 from tests.server.conftest import FOLDERS, INBOX
 from tests.server.door import ASSISTANT, Answered, Caller, Door, Folder, Mail, fill_mirror, settings_for
 from tests.servers.ports import free_port
@@ -502,7 +502,7 @@ def test_a_fault_of_ours_gives_a_reference_that_is_in_the_log_and_nothing_else(
     def broken(*_: object) -> None:
         raise RuntimeError("Attack at dawn /etc/passwd")
 
-    monkeypatch.setattr("server.relay._envelope", broken)
+    monkeypatch.setattr("server.relay.envelope", broken)
     answer = door.caller().call("list_messages", folder="INBOX")
     assert answer.is_error
     reference = answer.text.removeprefix("Internal error, reference ").partition(".")[0]

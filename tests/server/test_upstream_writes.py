@@ -50,6 +50,7 @@ def door(dovecot: Dovecot, user: str, data_dir: Path, monkeypatch: pytest.Monkey
         imap_port=dovecot.port,
         username=user,
         password={"env": "POSTMIRROR_TEST_PASSWORD"},
+        sync={"attachments": {"max_size": 10_000}},
         profiles={
             "assistant": ASSISTANT,
             "text_only": TEXT_ONLY,
@@ -191,13 +192,14 @@ def test_offline_reads_go_on_and_writes_fail_within_5_seconds(door: Door, doveco
     answer = caller.call(
         "update_message_flags", folder="INBOX", uid=uid_of(caller, "third"), flags=["flagged"], action="add"
     )
-    download = caller.get(message["attachments"][0]["url"])
+    fetched, _, kept, _ = [caller.get(each["url"]) for each in message["attachments"]]
     assert time.monotonic() - began < 5
     assert answer.is_error
     assert "cannot be reached" in answer.text
     assert listed_flags(caller, "third") == ["seen"]
-    assert download.status_code == 503
-    assert "cannot be reached" in download.json()["error_description"]
+    assert fetched.status_code == 503
+    assert "cannot be reached" in fetched.json()["error_description"]
+    assert kept.content == MAILS[1].attachments[2][2]
     dovecot.start()
     assert change(caller, "third", "add", "flagged") == ["seen", "flagged"]
 
@@ -249,6 +251,23 @@ def test_attachments_arrive_byte_for_byte_under_safe_headers(door: Door) -> None
     pdf = found["R\u00e9sum\u00e9 2026.pdf"]
     assert pdf.headers["Content-Disposition"].endswith("filename*=UTF-8''R%C3%A9sum%C3%A9%202026.pdf")
     assert int(pdf.headers["Content-Length"]) == len(PDF)
+
+
+@pytest.mark.parametrize("name", ["R\u00e9sum\u00e9 2026.pdf", "note.txt"])
+def test_a_range_of_an_attachment_is_served_alone(door: Door, name: str) -> None:
+    caller = door.caller()
+    data = next(data for filename, _, data in MAILS[1].attachments if filename == name)
+    message = caller.call("read_message", folder="INBOX", uid=uid_of(caller, "attached")).value
+    url = next(each["url"] for each in message["attachments"] if each["filename"] == name)
+    for asked, expected in (("bytes=5-9", data[5:10]), ("bytes=7-", data[7:]), ("bytes=-3", data[-3:])):
+        answer = caller.get(url, Range=asked)
+        assert (answer.status_code, answer.content) == (206, expected)
+        start = data.rindex(expected) if asked.startswith("bytes=-") else int(asked[6])
+        assert answer.headers["Content-Range"] == f"bytes {start}-{start + len(expected) - 1}/{len(data)}"
+    beyond = caller.get(url, Range=f"bytes={len(data)}-")
+    assert (beyond.status_code, beyond.headers["Content-Range"]) == (416, f"bytes */{len(data)}")
+    for whole in ("bytes=0-1,3-4", "lines=1-2", "bytes=-", "bytes=9-5"):
+        assert caller.get(url, Range=whole).content == data
 
 
 def test_no_token_but_the_right_one_opens_a_download(door: Door) -> None:

@@ -136,7 +136,7 @@ def view(rng: random.Random) -> View | None:
         return None
     denied = {rng.choice(ADDRESSES) for _ in range(rng.randint(0, 2))}
     hidden = [fold_keeping_separators(rng.choice(WORDS)) for _ in range(rng.randint(0, 2))]
-    without_text, without_cc, without_headers, without_subject = (rng.random() < 0.2 for _ in range(4))
+    without = {each for each in ("text", "cc", "headers", "subject", "date", "flags") if rng.random() < 0.2}
     earliest = FIRST_DAY + timedelta(days=rng.randint(-20, 20))
 
     def deleted(text: str) -> str:
@@ -149,10 +149,12 @@ def view(rng: random.Random) -> View | None:
             return None
         return replace(
             message,
-            subject="" if without_subject else deleted(message.subject),
-            text=None if without_text or message.text is None else deleted(message.text),
-            cc=() if without_cc else message.cc,
-            headers=() if without_headers else message.headers,
+            subject="" if "subject" in without else deleted(message.subject),
+            text=None if "text" in without or message.text is None else deleted(message.text),
+            cc=() if "cc" in without else message.cc,
+            date=None if "date" in without else message.date,
+            flags=frozenset() if "flags" in without else message.flags,
+            headers=() if "headers" in without else message.headers,
         )
 
     return seen
@@ -232,8 +234,8 @@ def _parse_criteria(text: str) -> Query:
     return parse_criteria(text, resolve=resolve, now=FIRST_DAY + timedelta(days=40))
 
 
-INDEX_ALWAYS = {"_PROBE": 0.0, "_SEEK": 0.0, "_TEST": 1.0}
-WALK_FIRST = {"_PROBE": 1.0, "_SEEK": 1.0, "_TEST": 0.0}
+INDEX_ALWAYS = {"_GLIMPSE": 0, "_PROBE": 0.0, "_SEEK": 0.0, "_TEST": 1.0}
+WALK_FIRST = {"_GLIMPSE": 0, "_PROBE": 1.0, "_SEEK": 1.0, "_TEST": 0.0}
 
 
 @pytest.mark.parametrize("costs", [{}, INDEX_ALWAYS, WALK_FIRST], ids=["estimated", "index", "walk"])

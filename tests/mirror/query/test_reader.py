@@ -161,6 +161,15 @@ def test_message_without_text_is_found_by_its_envelope_only(mirror: Callable[...
     assert (state.messages, state.pending, state.complete) == (4, 3, False)
 
 
+def test_folders_are_as_the_mirror_is_now(mirror: Callable[..., Reader], tmp_path: Path) -> None:
+    reader = mirror(*THREE)
+    assert reader.folders() == reader.folders()
+    with closing(connect(tmp_path / "mirror0.db")) as writer:
+        add(writer, [Mail("new", received=day(9)), Mail("newer", received=day(10), state=1)])
+    (inbox,) = reader.folders()
+    assert (inbox.messages, inbox.pending) == (5, 1)
+
+
 def test_copies_in_one_folder_are_paged_one_by_one(mirror: Callable[..., Reader]) -> None:
     reader = mirror(Mail("a", "word", copies=5), Mail("b", "word", received=day(2)))
     for query in (None, parse_himalaya("body word"), parse_himalaya("body word order by subject desc")):
@@ -214,6 +223,17 @@ def test_headers_and_text_are_searched_whole(mirror: Callable[..., Reader]) -> N
     assert subjects(reader, parse_criteria("TEXT carol")) == "b"
     assert subjects(reader, parse_criteria("CC carol@")) == "b"
     assert subjects(reader, parse_criteria("BCC carol@")) == ""
+
+
+def test_accents_and_scripts_are_found_whatever_the_server_can_do(mirror: Callable[..., Reader]) -> None:
+    reader = mirror(
+        Mail("Contrat SIGNE\u0301", "à l'\u00e9cole"),
+        Mail("季度会议纪要", "附件", received=day(2)),
+        Mail("Änderung", "Straße", received=day(3)),
+    )
+    assert subjects(reader, parse_criteria('OR TEXT "signé" TEXT "école"')) == "Contrat SIGNE\u0301"
+    assert subjects(reader, parse_himalaya("subject 会议")) == "季度会议纪要"
+    assert subjects(reader, parse_himalaya("subject ä and body STRASSE")) == "Änderung"
 
 
 def test_uids_and_positions_name_messages(mirror: Callable[..., Reader]) -> None:

@@ -69,7 +69,11 @@ SORTED = "USE TEMP B-TREE FOR ORDER BY"
             parse_himalaya("flag custom"),
             "SEARCH message USING INDEX message_walk (folder=? AND content>? AND content<?)",
         ),
-        (parse_himalaya("body common"), "SEARCH message USING INDEX message_walk (folder=? AND content=?)"),
+        (
+            parse_himalaya("body common"),
+            "SEARCH message USING INDEX message_walk (folder=? AND content>? AND content<?)",
+        ),
+        (parse_himalaya("body needle"), "SEARCH message USING INDEX message_walk (folder=? AND content=?)"),
         (parse_himalaya("body needle"), "SCAN fts VIRTUAL TABLE INDEX"),
         (parse_himalaya("not flag seen"), "USING INDEX message_unseen (folder=? AND content>? AND content<?)"),
         (

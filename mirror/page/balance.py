@@ -8,10 +8,15 @@ what a browser ignores and opens again what it carries on.
 import re
 
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)([^<>]{0,4000})>")
+# Words first: a search for one is a hundred times as fast as the pattern.
+_WORDS = (
+    "display", "visib", "hidden", "opacity", "mso-hide", ":-", ": -", "clip", "overflow", "scale", "zoom", "translate",
+    "font-size", "font:", "\\", "/*",
+)  # fmt: skip
 _MAY_HIDE = re.compile(
-    r"(?i)display\s*:\s*none|visibility\s*:\s*[hc]|\bhidden\b|opacity\s*:|mso-hide|indent\s*:\s*-|clip|overflow|scale|zoom|"
-    r"(?:left|top|right|bottom|margin)\s*:[^;\"'}]{0,30}-\d|translate|font-size\s*:\s*(?:[0-2](?!\d)|\.)|"
-    r"font\s*:[^;\"'}]{0,40}(?<!\d)[0-2](?!\d)|\\|/\*"
+    r"display\s*:\s*none|visibility\s*:\s*[hc]|\shidden[\s>=/]|opacity\s*:|mso-hide|"
+    r"(?:indent|left|top|right|bottom)\s*:\s*-|margin\s*:[^;\"'}]{0,30}-\d|clip(?:-path)?\s*:|overflow|(?:scale|zoom)[xyz3d]*\s*[:(]|translate|"
+    r"font-size\s*:\s*(?:[0-2](?!\d)|\.)|font\s*:[^;\"'}]{0,40}(?<!\d)[0-2](?!\d)|\\|/\*"
 )
 _VOID = frozenset([
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
@@ -26,8 +31,9 @@ _SECTIONS = frozenset(["tbody", "thead", "tfoot"])
 _SCOPE = frozenset(["table", "td", "th", "caption", "html", "object", "template", "marquee", "applet"])
 _CLOSES_P = frozenset([
     "address", "article", "aside", "blockquote", "center", "details", "dialog", "dir", "div", "dl", "fieldset",
-    "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hgroup", "hr", "main", "menu",
-    "nav", "ol", "p", "pre", "section", "summary", "table", "ul", "li", "dd", "dt", "listing", "plaintext", "xmp",
+    "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hgroup", "hr", "main",
+    "menu", "nav", "ol", "p", "pre", "section", "summary", "table", "ul", "li",
+    "dd", "dt", "listing", "plaintext", "xmp",
 ])  # fmt: skip
 _FORGOTTEN = {
     "p": ("b", "big", "i", "s", "small", "strike", "tt", "u"),
@@ -45,7 +51,8 @@ _MAX_CARRIED = 3
 
 def balanced(markup: str) -> str:
     """The markup with its tags put right; as it is when nothing in it can hide anything."""
-    if not _MAY_HIDE.search(markup):
+    lowered = markup.lower()
+    if not any(word in lowered for word in _WORDS) or not _MAY_HIDE.search(lowered):
         return markup
     reading = _Reading()
     return _TAG.sub(reading.put, markup)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import lxml.html
 
-from mirror.css import TINY, Look, color_of
+from mirror.page.css import TINY, Look, color_of
 
 _LOW_CONTRAST = 30
 

@@ -5,7 +5,7 @@ Decoding first would let an encoded comma or angle bracket forge a second mailbo
 
 import re
 
-from mirror.words import decode_words
+from mirror.mail.words import decode_words
 
 MAX_LENGTH = 262_144
 _MAX_COMMENTS = 200

@@ -12,6 +12,7 @@ _MAX_ESCAPES = 20_000
 # What open formatting elements cost a tree builder at each block inside them.
 _FORMATTING_BUDGET = 40_000
 _MAX_WORK = 8_000_000
+_MAX_ELEMENTS = 25_000
 
 FORMATTING = frozenset(["a", "b", "code", "em", "i", "s", "small", "strong", "u"])
 VOID = frozenset(["br", "hr", "img"])
@@ -53,6 +54,7 @@ class Markup:
         self._links = 0
         self._children = [0]
         self._work = 0
+        self._elements = 0
         # (first piece, last piece) of the block, cell and row closed last; for the row its own first piece, too.
         self._closed = (-1, -1)
         self._cell = (-1, -1)
@@ -160,7 +162,8 @@ class Markup:
         # html5lib's tree walker looks through all siblings of the parent each time it leaves an element.
         if len(self._children) > 1:
             self._work += self._children[-2]
-        if self._work > _MAX_WORK:
+        self._elements += 1
+        if self._work > _MAX_WORK or self._elements > _MAX_ELEMENTS:
             self.truncated = True
             return False
         return True

@@ -5,8 +5,8 @@ import re
 import lxml.etree
 import lxml.html
 
-from mirror.balance import balanced
 from mirror.invisible import Findings
+from mirror.page.balance import balanced
 
 MAX_INPUT = 4_000_000
 _MAX_TAGS = 250_000

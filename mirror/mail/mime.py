@@ -7,11 +7,11 @@ what an inner one left open. Nothing is copied until a part is decoded.
 import re
 from dataclasses import dataclass, field
 
-from mirror.charset import codec_of
-from mirror.header import Block, read_block, unfolded
 from mirror.invisible import Findings
-from mirror.parameters import media_type_of, read_parameters
-from mirror.transfer import decode_part, encoding_of
+from mirror.mail.charset import codec_of
+from mirror.mail.header import Block, read_block, unfolded
+from mirror.mail.parameters import media_type_of, read_parameters
+from mirror.mail.transfer import decode_part, encoding_of
 
 MAX_DEPTH = 100
 MAX_PARTS = 2_000

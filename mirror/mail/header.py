@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mirror.charset import guess
+from mirror.mail.charset import guess
 
 MAX_BLOCK = 1_000_000
 MAX_FIELDS = 5_000

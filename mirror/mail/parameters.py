@@ -2,8 +2,8 @@
 
 import re
 
-from mirror.charset import decode
-from mirror.words import decode_words
+from mirror.mail.charset import decode
+from mirror.mail.words import decode_words
 
 _MAX_LENGTH = 16_384
 _MAX_HEAD = 1_000

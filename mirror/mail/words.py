@@ -2,8 +2,8 @@
 
 import re
 
-from mirror.charset import decode
-from mirror.transfer import decode_part
+from mirror.mail.charset import decode
+from mirror.mail.transfer import decode_part
 
 _WORD = re.compile(r"=\?([^\s?]{1,60})\?(?:([bB])\?([^?]*)|[qQ]\?(.{0,1000}?))\?=", re.S)
 _GAP = re.compile(r"\?=[ \t\r\n]+(?==\?)")

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 import lxml.etree
 import lxml.html
 
-from mirror.css import PLAIN, look_of
-from mirror.inherited import Inherited, with_old_attributes
 from mirror.invisible import Findings, one_line, visible
-from mirror.markup import BLOCKS, TAGS, Markup
-from mirror.plain import PlainText
-from mirror.stylesheet import Rule, StyleSheet, applies, fits
-from mirror.tree import parse_html
+from mirror.page.css import PLAIN, look_of
+from mirror.page.inherited import Inherited, with_old_attributes
+from mirror.page.markup import BLOCKS, TAGS, Markup
+from mirror.page.plain import PlainText
+from mirror.page.stylesheet import Rule, StyleSheet, applies, fits
+from mirror.page.tree import parse_html
 
 MAX_NODES = 60_000
 _MAX_URL = 2_000

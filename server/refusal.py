@@ -1,0 +1,64 @@
+"""Writes that did not succeed, in words for the client: what happened, and what it can do now."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mirror.errors import AuthenticationRefused, MessageChanged, UpstreamBroken, UpstreamRefused, UpstreamUnavailable
+from server.outbound import Denied
+from server.state import TooManySends
+from server.submission import RecipientsRefused, SubmissionRefused, SubmissionUnavailable, SubmissionUncertain
+from server.tool import Declined
+
+
+@contextmanager
+def changing_flags() -> Iterator[None]:
+    """Errors of the mail server as what the client can do about them."""
+    try:
+        yield
+    except MessageChanged:
+        raise Declined(
+            "The mail server no longer has this message as the mirror knows it. List the folder again."
+        ) from None
+    except AuthenticationRefused:
+        raise Declined(
+            "The mail server refuses the login of this mailbox. Nothing was changed; ask the operator."
+        ) from None
+    except UpstreamRefused:
+        raise Declined("The mail server refused the change.") from None
+    except UpstreamUnavailable:
+        raise Declined(
+            "The mail server cannot be reached, so the change is not confirmed. Reading still works. "
+            "Nothing is retried by itself; setting the same flags again later is safe."
+        ) from None
+    except UpstreamBroken:
+        raise Declined("The mail server gave an answer that makes no sense. The change is not confirmed.") from None
+
+
+@contextmanager
+def sending() -> Iterator[None]:
+    """Outcomes of a send that is not a success, each with what it means for the recipients."""
+    try:
+        yield
+    except Denied as exc:
+        named = f": {', '.join(exc.denial.recipients)}" if exc.denial.recipients else ""
+        raise Declined(f"Not sent: {exc.denial.reason}{named}. Nobody received it.") from None
+    except TooManySends as exc:
+        minutes = -(-exc.seconds // 60)
+        raise Declined(f"Not sent: the hourly limit is reached. The next mail fits in {minutes:.0f} minutes.") from None
+    except RecipientsRefused as exc:
+        named = ", ".join(f"{address} ({reply})" for address, reply in exc.refused)
+        raise Declined(f"Not sent: the mail server refused {named}. Nobody received it.") from None
+    except SubmissionRefused as exc:
+        raise Declined(f"Not sent: the mail server refused the mail ({exc.reply}). Nobody received it.") from None
+    except AuthenticationRefused:
+        raise Declined("Not sent: the mail server refuses the login of this mailbox; ask the operator.") from None
+    except SubmissionUnavailable:
+        raise Declined(
+            "Not sent: the mail server cannot be reached. Nobody received it, and nothing is sent later by itself."
+        ) from None
+    except SubmissionUncertain as exc:
+        raise Declined(
+            f"Uncertain: the connection ended after the mail was handed over, before the server confirmed it. "
+            f"It may or may not have been sent. Its Message-ID is <{exc.message_id}>. "
+            "It is not retried; check Sent before sending again."
+        ) from None

@@ -1,0 +1,85 @@
+"""How messages are shown to a client: plain JSON, everything of a bounded length."""
+
+import re
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+
+from mirror.message import Address
+from mirror.mirrored import MirroredMessage
+
+ANSWER_CHARS = 100_000
+"""Characters of bodies in one answer at most, however many messages it has."""
+MESSAGE_PEOPLE = 100
+FLAGS = {"seen": "\\Seen", "flagged": "\\Flagged", "answered": "\\Answered"}
+_ENVELOPE_PEOPLE = 10
+_SUBJECT_CHARS = 500
+_SPECIALS = re.compile(r'[()<>\[\]:;@\\,."]')
+
+
+def envelope(uid: str, message: MirroredMessage) -> dict[str, object]:
+    """A message as lists show it."""
+    return {**headers(uid, message, _ENVELOPE_PEOPLE), "preview": message.preview[:200]}
+
+
+def headers(uid: str, message: MirroredMessage, most_people: int) -> dict[str, object]:
+    """What lists and readings show alike."""
+    return {
+        "uid": uid,
+        "subject": _shortened(message.subject, _SUBJECT_CHARS),
+        "from": ", ".join(people(message.from_, most_people)),
+        "to": people(message.to, most_people),
+        "date": (message.date or message.internaldate).isoformat(),
+        "flags": flag_names(message.flags),
+        "has_attachments": any(not attachment.inline for attachment in message.attachments),
+        "size": message.size,
+    }
+
+
+def people(addresses: Sequence[Address], limit: int) -> list[str]:
+    """The first so many addresses, and how many more there are."""
+    shown = [person(address) for address in addresses[:limit]]
+    return [*shown, f"and {len(addresses) - limit} more"] if len(addresses) > limit else shown
+
+
+def person(address: Address) -> str:
+    """`Name <address>` (RFC 5322 3.4), quoted where the name holds what could be read as an address."""
+    if not address.name:
+        return address.address
+    name = _shortened(address.name, 200)
+    if _SPECIALS.search(name):
+        name = '"' + name.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return f"{name} <{address.address}>"
+
+
+def flag_names(flags: Collection[str]) -> list[str]:
+    """The flags of a message that clients know, in their words."""
+    return [name for name, flag in FLAGS.items() if flag in flags]
+
+
+def instant(at: datetime | None) -> str | None:
+    """A moment in UTC, to the second."""
+    return None if at is None else at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def piece_end(text: str, offset: int, limit: int) -> int:
+    """Where a piece of at most `limit` characters from `offset` on ends: at the end, else between two words."""
+    end = offset + limit
+    if end >= len(text):
+        return len(text)
+    gap = max(text.rfind(" ", offset, end), text.rfind("\n", offset, end))
+    return gap + 1 if gap > offset + limit // 2 else end
+
+
+def fair_share(lengths: Sequence[int], most: int) -> int:
+    """The longest piece of each body such that all pieces together stay within the answer's limit."""
+    left = ANSWER_CHARS
+    for done, length in enumerate(sorted(lengths)):
+        share = left // (len(lengths) - done)
+        if length > share:
+            return min(most, share)
+        left -= length
+    return most
