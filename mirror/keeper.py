@@ -119,7 +119,8 @@ class Keeper:
             return
         try:
             while not self._stopping.is_set():
-                self._again.clear()
+                if self._pass is None:  # a nudge between two turns asks for the pass after this one
+                    self._again.clear()
                 if time.monotonic() < self._not_before:
                     self._retry = True
                     break

@@ -1,42 +1,58 @@
 r"""Bring one mirror to agree with its upstream mailbox. This docstring is the specification of the algorithm.
 
 A *pass* repeats two steps until nothing is left to do: **look** (which folders, which messages, which flags), and
-**fill** (headers, then texts, newest first). Filling stops every LOOK_EVERY seconds for another look, so that new
-mail is noticed while a first sync is under way. The rows are the checkpoint: a message is first stored by uid, flags,
-date and size alone, and what has no text yet is what is still to fetch. A pass can be cut at any point; the next one
-resumes.
+**fill** (headers, then texts, newest first). Filling stops every LOOK_EVERY seconds, and when somebody asks, for
+another look, so that new mail is noticed while a first sync is under way. The rows are the checkpoint: a message is
+first stored by uid, flags, date and size alone, and what has no text yet is what is still to fetch. A pass can be cut
+at any point; the next one resumes. A long pass is run in turns, between which other accounts get theirs.
 
 Look
-1.  LIST, with STATUS along where the server can (RFC 5819), else STATUS pipelined. A folder missing from LIST is only
-    marked, and dropped when the next LIST misses it too; one that vanished while another with equal UIDVALIDITY,
-    UIDNEXT and MESSAGES appeared was renamed.
+1.  LIST, with STATUS along where the server can (RFC 5819), else STATUS pipelined. No folder is open meanwhile. A
+    folder missing from LIST is only marked, and dropped when the next pass, on another connection, misses it too. One
+    whose MAILBOXID (RFC 8474) has another name was renamed; else one that vanished, or whose name has another
+    UIDVALIDITY now, while another with its UIDVALIDITY, UIDNEXT and MESSAGES appeared, which is then compared in full.
 2.  A folder whose UIDVALIDITY, UIDNEXT, MESSAGES and HIGHESTMODSEQ are those of its checkpoint agrees: it is not
-    opened. Without HIGHESTMODSEQ flags may have changed all the same: the newest are asked for each time, all of them
-    hourly.
+    opened. Without HIGHESTMODSEQ flags may have changed all the same: the newest are asked for each time.
 3.  Any other folder is opened with EXAMINE, INBOX first:
-    - UIDVALIDITY differs (`!=`: a lower number is a change too): every message is enumerated anew with its
-      Message-ID, and rows whose (Message-ID, size, INTERNALDATE) match, multiset-wise, keep their id and content (RFC
-      3501 2.3.1.1).
-    - never enumerated, UIDNEXT or HIGHESTMODSEQ went backwards: uids and flags are compared in full.
-    - else: new uids from the checkpoint's UIDNEXT on (never trusting `n:*` alone), changed flags by CHANGEDSINCE.
-4.  The local uids are read *before* the remote ones, and only those can be found deleted. The pass believes a folder
-    only when the number of its rows equals the session's EXISTS; otherwise uids are compared in full, three times at
-    most. Deletions above max(50, 20 %), and a folder that is suddenly empty, are confirmed on a second connection.
+    - UIDVALIDITY differs (`!=`: a lower number is a change too), or UIDNEXT is lower than before (a restored backup):
+      its rows lose their uids. Every message is enumerated anew with its Message-ID, and a row of the same email id,
+      or Message-ID, size and INTERNALDATE, keeps its id and content (RFC 3501 2.3.1.1), unless rows of different
+      content agree in these. What is not recognised is fetched, and then known by its digest. An interrupted pass goes
+      on where it was. The rest of the rows go once the enumeration is complete.
+    - never enumerated, or HIGHESTMODSEQ went backwards: uids, flags, sizes and dates are compared in full.
+    - else: new uids from the checkpoint's UIDNEXT on (never trusting `n:*` alone), and changed flags: those that
+      EXAMINE told of (QRESYNC), else CHANGEDSINCE, else those of the newest messages. Now and then everything is
+      compared: hourly without CONDSTORE, daily with it.
+    - where sizes and dates are compared and differ, the uid may name another message: the Message-ID decides, and
+      another message replaces the old one.
+4.  The local uids are read *before* the remote ones, and only those can be found deleted. Nothing is deleted on an
+    enumeration whose number is not the session's EXISTS. VANISHED is heard after every command, the fetching of mail
+    included, for it is not said twice. The pass believes a folder only when the number of its rows equals EXISTS;
+    otherwise uids are compared in full, three times at most. Deletions above max(50, 20 %), and a folder that is
+    suddenly empty, are believed only on the word of another connection, which takes the place of the first.
 5.  Then, and only then, the checkpoint moves, to the values the server gave when the folder was *opened*.
 
 Fill
-6.  What a reader waits for comes first. Then headers, so that listing works early, then texts, INBOX and newest
-    first, in batches of BATCH messages or BATCH_BYTES. While one batch is parsed, the next is fetched.
-7.  The parse attempt is recorded before it starts. A batch during which this process died is parsed one by one; a
-    message that costs a child is stored with what can be read of it, and quarantined when that costs a child too.
-8.  A message the server does not send is asked for again, alone; after three passes it is put off, for longer each
-    time. It is shown in `status` and holds up nothing else.
+6.  What a reader waits for comes first, between any two batches. Then headers, so that listing works early (the newest
+    of a large folder as soon as it is enumerated), then texts, INBOX and newest first, a batch of each folder in turn,
+    from BATCH messages or BATCH_BYTES to twice that. While one batch is parsed, the next is fetched.
+7.  The parse attempt is recorded before it starts. A batch during which this process died is parsed by tens, then one
+    by one; a message that costs a child is stored with what can be read of it, and quarantined when that costs a child
+    too. Before that is held against a message, a plain mail is parsed: when it fails as well, the fault is ours, and
+    the pass ends instead of putting the mailbox off.
+8.  A batch the server refuses is asked for in halves. A message it does not send is asked for again, alone; after
+    three passes it is put off, for longer each time. It is shown in `status` and holds up nothing else. A server that
+    sends none of several messages is at fault, not they. Mail is fetched only within the server's daily limit.
 9.  What older cleaning rules made is cleaned again from its stored source, newest first. Sanitized HTML is made last:
     no search waits for it. Content that no message has used for a while is deleted, and attachments above their total.
 
-Failures: UpstreamRefused concerns one folder, which is marked, and the pass goes on. UpstreamUnavailable and
-AuthenticationRefused end the pass. Nothing is rolled back but the transaction under way; no network call is made in
-one.
+A copy or a moved message whose email id (EMAILID, X-GM-MSGID) is known is not fetched again; any other is known by its
+digest once it was. Flags that a pass read before a write of ours do not undo it.
+
+Failures: UpstreamRefused and UpstreamBroken concern one folder, which is marked, and the pass goes on without it.
+UpstreamUnavailable, UpstreamThrottled, AuthenticationRefused and ParserBroken end the pass. A capability that the
+server announces and breaks is not used for a week. Work on many rows is done in transactions of a tenth of a second, of
+which each leaves a state that the next pass can go on from; no network call is made in one.
 """
 
 import logging

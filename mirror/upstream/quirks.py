@@ -36,14 +36,14 @@ QUIRKS: Sequence[Quirk] = (
     ),
     Quirk(
         "outlook",
-        source='https://learn.microsoft.com/exchange: throttled by commands under way; "Suggested Backoff Time"',
+        source='Exchange throttling policies: commands under way are limited; it says "Suggested Backoff Time"',
         host=r"(^|\.)(outlook|office365|hotmail|live)\.com$",
         greeting=r"Microsoft Exchange",
         fetches=1,
     ),
     Quirk(
         "yahoo",
-        source="https://github.com/OfflineIMAP/imapfw and mbsync: lines above about 1,000 octets are refused",
+        source="RFC 2683 3.2.1.5: command lines of 1,000 octets are what every server takes",
         host=r"(^|\.)(yahoo|aol|ymail)\.[a-z.]+$",
         set_octets=1_000,
         fetches=1,
@@ -55,7 +55,7 @@ QUIRKS: Sequence[Quirk] = (
     ),
     Quirk(
         "courier",
-        source="https://www.courier-mta.org: no UIDNEXT in STATUS of an open folder, ACL and QUOTA of its own (tried)",
+        source="Courier 5.0.13: no UIDNEXT before SELECT (tried)",
         greeting=r"Courier-IMAP",
     ),
     Quirk(

@@ -18,8 +18,8 @@ class Upstream(Mailbox):
 
     Every write names its message by Place: UIDVALIDITY, size, INTERNALDATE and Message-ID are checked on this session
     first, and MessageChanged is raised when the uid is gone or names another message. UpstreamRefused: the server did
-    not do it. A write whose connection is lost may have happened; the next sync tells. Flags change by +FLAGS and -FLAGS only,
-    and EXPUNGE is never sent: it would take what other clients marked \Deleted.
+    not do it. A write whose connection is lost may have happened; the next sync tells. Flags change by +FLAGS and
+    -FLAGS only, and EXPUNGE is never sent: it would take what other clients marked \Deleted.
     """
 
     def fetch_section(self, place: Place, section: str) -> Iterator[bytes]:

@@ -1,14 +1,27 @@
 """Servers that lie, stutter or contradict themselves: the mirror believes nothing of it and loses nothing."""
 
 import re
+import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from config.identity import Provider
-from mirror.errors import AuthenticationRefused, UpstreamBroken, UpstreamThrottled, UpstreamUnavailable
+from mirror.errors import (
+    AuthenticationRefused,
+    ParserBroken,
+    UpstreamBroken,
+    UpstreamRefused,
+    UpstreamThrottled,
+    UpstreamUnavailable,
+)
+from mirror.parsing import Parsers
+from mirror.upstream import Upstream
 from tests.mirror.mailbox import Mirror, provider_at
+from tests.servers.certificates import Certificates
 from tests.servers.lying import Folder, LyingImap, Message, mail
 from tests.servers.ports import PASSWORD
 
@@ -513,3 +526,78 @@ def test_capability_that_is_switched_off_is_not_used(
     endpoint = provider.imap.model_copy(update={"disable": ("esearch",)})
     make_mirror(provider.model_copy(update={"imap": endpoint})).sync()
     assert not one.server.asked("RETURN")
+
+
+def test_event_in_the_segment_that_starts_idle_is_heard(liar: MakeLiar) -> None:
+    one = liar(1, capability="IMAP4rev1 AUTH=PLAIN IDLE")
+    one.server.twist = replaced("IDLE", b"+ idling\r\n* 2 EXISTS\r\n")
+    done = replaced("DONE", b"TAG OK done\r\n")
+    idling = one.server.twist
+    tags: list[bytes] = []
+
+    def twist(command: str, answer: bytes) -> bytes:
+        return done(command, idling(command, answer)).replace(
+            b"TAG", tags[-1] if tags and command == "DONE" else b"TAG"
+        )
+
+    one.server.twist = twist
+    with one.mirror.connect(read_timeout=5) as upstream:
+        upstream.examine(b"INBOX")
+        send = upstream._imap._command
+
+        def command(name: str, *arguments: bytes) -> bytes:
+            tags.append(send(name, *arguments))
+            return tags[-1]
+
+        upstream._imap._command = command
+        began = time.monotonic()
+        assert upstream.idle(20, lambda: None)
+        assert time.monotonic() - began < 5
+
+
+def test_idle_that_ends_before_it_began_is_an_error_and_no_busy_loop(liar: MakeLiar) -> None:
+    one = liar(1, capability="IMAP4rev1 AUTH=PLAIN IDLE")
+    one.server.twist = replaced("IDLE", b"TAG OK that was it\r\n")
+    with one.mirror.connect() as upstream:
+        upstream.examine(b"INBOX")
+        with pytest.raises(UpstreamRefused):
+            upstream.idle(20, lambda: None)
+
+
+def test_parser_that_fails_on_everything_puts_no_message_off(
+    liar: MakeLiar, make_mirror: Callable[[Provider], Mirror]
+) -> None:
+    one = liar(*range(1, 9))
+    with Parsers(1, module="tests.mirror.no_parser") as broken:
+        one.mirror.parsers = broken
+        with pytest.raises(ParserBroken):
+            one.mirror.sync()
+    assert one.mirror.rows("SELECT count(*) FROM attempt WHERE next_try > 0 OR crashes > 0") == [(0,)]
+
+
+def test_bytes_in_clear_after_starttls_are_never_used(
+    password_file: Path, make_mirror: Callable[[Provider], Mirror], certificates: Certificates
+) -> None:
+    heard: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"* OK [CAPABILITY IMAP4rev1 STARTTLS AUTH=PLAIN] ready\r\n")
+                while line := connection.recv(4_096):
+                    heard.append(line)
+                    tag = line.split()[0]
+                    if b"CAPABILITY" in line:
+                        connection.sendall(b"* CAPABILITY IMAP4rev1 STARTTLS AUTH=PLAIN\r\n" + tag + b" OK done\r\n")
+                    elif b"STARTTLS" in line:
+                        injected = b"* CAPABILITY IMAP4rev1 AUTH=PLAIN\r\n* PREAUTH welcome\r\n"
+                        connection.sendall(tag + b" OK begin\r\n" + injected)
+
+        threading.Thread(target=serve, daemon=True).start()
+        provider = provider_at(listener.getsockname()[1], "alice", password_file)
+        starttls = {"security": "starttls", "ca_file": certificates.ca_file}
+        provider = provider.model_copy(update={"imap": provider.imap.model_copy(update=starttls)})
+        with pytest.raises(UpstreamUnavailable):
+            Upstream.connect(provider, read_timeout=2)
+    assert not any(b"AUTHENTICATE" in line or b"LOGIN" in line for line in heard)

@@ -1,0 +1,3 @@
+"""A parsing child that cannot parse anything, as with a broken installation."""
+
+raise SystemExit(1)

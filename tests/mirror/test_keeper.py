@@ -1,0 +1,179 @@
+"""A keeper holds its mirror, keeps its connection, pauses when told to, and takes over what was left."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from config.identity import Provider
+from mirror.keeper import TAKE_OVER_EVERY, Keeper
+from mirror.lock import Lock
+from mirror.parsing import Parsers
+from mirror.sync import Pass
+from mirror.upstream import Upstream
+from tests.mirror.mailbox import Mirror, provider_at
+from tests.mirror.test_sync import simple
+from tests.servers.dovecot import Dovecot
+from tests.servers.lying import LyingImap
+
+MakeKeeper = Callable[[Provider], Keeper]
+
+
+@pytest.fixture
+def make_keeper(tmp_path: Path, parsers: Parsers) -> Iterator[MakeKeeper]:
+    """Makes keepers that are closed after the test."""
+    made: list[Keeper] = []
+
+    def make(provider: Provider) -> Keeper:
+        made.append(Keeper(f"alice/{len(made)}", tmp_path / "kept", provider, parsers, threading.Event()))
+        return made[-1]
+
+    yield make
+    for keeper in made:
+        keeper.close()
+
+
+@pytest.fixture
+def server() -> Iterator[LyingImap]:
+    """A mailbox of one message."""
+    with LyingImap() as made:
+        made.fill("INBOX", 1)
+        yield made
+
+
+def error_of(keeper: Keeper) -> str:
+    """What `status` says of the account."""
+    assert keeper._store is not None
+    return str(keeper._store._connection.execute("SELECT error FROM mirror").fetchone()[0])
+
+
+def test_unchanged_account_of_100_folders_costs_one_round_trip(
+    mirror: Mirror, dovecot: Dovecot, user: str, parsers: Parsers
+) -> None:
+    with dovecot.client(user) as client:
+        client.append("INBOX", simple("one"))
+        for number in range(100):
+            client.create(f"Folder {number}")
+    first = Pass(mirror.store, mirror.provider.sync, parsers, mirror.connect)
+    first.run(keep_session=True)
+    kept = first.take_session()
+    assert kept is not None
+    sent: list[bytes] = []
+    send = kept._imap.send
+
+    def counted(data: bytes) -> None:
+        sent.append(data)
+        send(data)
+
+    kept._imap.send = counted
+    second = Pass(mirror.store, mirror.provider.sync, parsers, mirror.connect, upstream=kept)
+    assert second.run(keep_session=True).work == 0
+    assert len(sent) <= 3
+    kept.close()
+
+
+def test_connection_is_kept_from_pass_to_pass_and_replaced_when_it_died(
+    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
+) -> None:
+    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    for _ in range(3):
+        keeper.run()
+    assert len(server.asked("AUTHENTICATE")) == 1
+    assert keeper._session is not None
+    keeper._session._client.shutdown()
+    keeper.run()
+    assert error_of(keeper) == ""
+    assert len(server.asked("AUTHENTICATE")) == 2
+
+
+def test_throttled_account_is_left_alone_even_when_nudged(
+    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
+) -> None:
+    busy = b"TAG NO Request is throttled. Suggested Backoff Time: 600000 milliseconds\r\n"
+    server.twist = lambda command, answer: busy if command.startswith("UID") else answer
+    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    keeper.run()
+    assert "600 s" in error_of(keeper)
+    asked = len(server.commands)
+    for _ in range(3):
+        keeper.nudge()
+        keeper.run()
+    assert len(server.commands) == asked
+
+
+def test_refused_login_is_tried_again_once_the_secret_is_another(
+    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
+) -> None:
+    refused = b"TAG NO [AUTHENTICATIONFAILED] no\r\n"
+    server.twist = lambda command, answer: refused if command.startswith("AUTHENTICATE") else answer
+    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    for _ in range(4):
+        keeper.nudge()
+        keeper.run()
+    assert len(server.asked("AUTHENTICATE")) == 2
+    server.twist = lambda _, answer: answer
+    password_file.write_text("another\n", "utf-8")
+    keeper.nudge()
+    keeper.run()
+    assert len(server.asked("AUTHENTICATE")) == 3
+    assert error_of(keeper) == ""
+
+
+def test_mirror_that_another_process_kept_is_taken_over_within_seconds(
+    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
+) -> None:
+    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    other = Lock(keeper.folder / "lock")
+    assert other.acquire()
+    keeper.run()
+    assert not keeper.is_held
+    assert not keeper.is_due()
+    other.release()
+    end = time.monotonic() + 2 * TAKE_OVER_EVERY
+    while not keeper.is_due():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    keeper.run()
+    assert keeper.is_held
+
+
+def test_account_never_has_more_than_one_connection_for_its_passes(
+    server: LyingImap, password_file: Path, make_keeper: MakeKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Upstream] = []
+    connect = Upstream.connect.__func__  # type: ignore[attr-defined]
+
+    def counted(cls: type[Upstream], /, *arguments: object, **keys: object) -> Upstream:
+        opened.append(connect(cls, *arguments, **keys))
+        assert sum(upstream.is_open for upstream in opened) == 1
+        return opened[-1]
+
+    monkeypatch.setattr(Upstream, "connect", classmethod(counted))
+    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    keeper.run()
+    server.folders["INBOX"].messages.clear()  # to be confirmed on another connection
+    keeper.run()
+    assert len(opened) == 2
+    assert error_of(keeper) == ""
+
+
+def test_long_pass_is_done_in_turns(
+    server: LyingImap, password_file: Path, make_keeper: MakeKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mirror.keeper.TURN", 0.0)
+    monkeypatch.setattr("mirror.sync.LOOK_EVERY", 0.0)
+    server.fill("INBOX", *range(2, 30))
+    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    assert keeper.hold()
+    keeper._turn(0.0)
+    assert keeper._pass is not None
+    keeper.nudge()
+    monkeypatch.setattr("mirror.sync.LOOK_EVERY", 20.0)
+    listings = len(server.asked("LIST"))
+    keeper.run()
+    assert keeper._pass is None
+    assert error_of(keeper) == ""
+    # The nudge asked for a pass that begins after it.
+    assert len(server.asked("LIST")) >= listings + 2
