@@ -252,6 +252,7 @@ def fail_at(offset: int, kind: str, scenario: Scenario, tmp_path: Path, target: 
         with scenario.client() as client:
             assert mirror.listing() == truth(client), f"{kind} after {offset} bytes"
         mirror.close()
+        shutil.rmtree(mirror.folder)
         return spent
 
 
