@@ -55,7 +55,7 @@ to_allow = ["*@example.net"]
 """
 
 
-def until(true: Callable[[], bool], seconds: float = 30) -> None:
+def until(true: Callable[[], bool], seconds: float = 90) -> None:
     """Return as soon as the condition holds; fail when it never does."""
     end = time.monotonic() + seconds
     while not true():
@@ -212,9 +212,9 @@ def test_kill_of_serve_leaves_no_orphan_and_the_next_start_goes_on(
     installation: Installation, dovecot: Dovecot, user: str
 ) -> None:
     with dovecot.client(user) as client:
-        mails = list(generate(900, seed=8))
-        for start in range(0, len(mails), 300):
-            client.append("INBOX", *mails[start : start + 300])
+        mails = list(generate(500, seed=8))
+        for start in range(0, len(mails), 250):
+            client.append("INBOX", *mails[start : start + 250])
     secret = installation.token()
     process = subprocess.Popen(installation.command("serve"), stderr=subprocess.DEVNULL)
     try:
@@ -226,7 +226,7 @@ def test_kill_of_serve_leaves_no_orphan_and_the_next_start_goes_on(
         process.wait()
     until(lambda: not any(_is_running(pid) for pid in family))
     with installation.serving():
-        until(lambda: _searchable(installation) == 900, seconds=60)
+        until(lambda: _searchable(installation) == 500)
         assert installation.status()["folders"][0]["complete"]
         page = installation.call(secret, "list_messages", folder="INBOX")
         assert page["complete"] is True
