@@ -11,6 +11,7 @@ connection is kept for the next pass.
 import logging
 import math
 import random
+import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -68,6 +69,7 @@ class Keeper:
         self._nudges = 0
         self._pass: Pass | None = None
         self._session: Upstream | None = None
+        self._is_damaged = False
         self._refused_secret = ""
         self._throttled_until = 0.0
         self._not_before = 0.0
@@ -80,11 +82,17 @@ class Keeper:
     def hold(self) -> bool:
         """Take the mirror's lock, or find that this keeper has it. False: another process keeps this mirror."""
         if self._store is not None:
-            return True
+            if self._lock.is_in_place() and self._store.is_in_place():
+                return True
+            # The folder is disposable: somebody disposed of it while we held it.
+            logger.error("mirror removed, built again from upstream", extra={"mirror": self.name})
+            self.close()
+        private_folder(self.folder)
         if not self._lock.acquire():
             return False
         self.wake_ups = WakeUps(self.folder)
-        self._store = Store(self.folder, repair=True)
+        self._store = Store(self.folder, repair=True, is_damaged=self._is_damaged)
+        self._is_damaged = False
         if self._store.set_aside is not None:
             logger.error("mirror damaged, built again from upstream", extra={"kept_as": self._store.set_aside.name})
         return True
@@ -104,6 +112,8 @@ class Keeper:
             self._store = None
         if self.wake_ups is not None:
             self.wake_ups.close()
+            self.wake_ups = None
+        self._pass = None
         self._lock.release()
 
     def nudge(self) -> None:
@@ -172,6 +182,12 @@ class Keeper:
             report, error = None, str(exc)
             if isinstance(exc, UpstreamUnavailable) and self._pass is not None and self._pass.looked:
                 self._batch = max(1, self._batch // 2)
+        except sqlite3.DatabaseError as exc:
+            report, error = None, f"the mirror's file cannot be used: {exc}"
+            if not isinstance(exc, sqlite3.OperationalError):
+                # Damage, not a full disk or a lock: set the file aside and begin again.
+                self._is_damaged = True
+                self.close()
         except Exception as exc:
             # The account goes on with a pause; the traceback is in the log.
             logger.exception("a pass failed unexpectedly", extra={"mirror": self.name})

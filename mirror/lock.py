@@ -33,6 +33,15 @@ class Lock:
         self._descriptor = descriptor
         return True
 
+    def is_in_place(self) -> bool:
+        """Whether this lock is held, on the file that is at its path now."""
+        if self._descriptor is None:
+            return False
+        try:
+            return self._path.stat().st_ino == os.fstat(self._descriptor).st_ino
+        except FileNotFoundError:
+            return False
+
     def release(self) -> None:
         """Free the lock."""
         if self._descriptor is not None:

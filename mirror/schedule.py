@@ -62,11 +62,13 @@ class Schedule:
         """Wait a moment for nudges, and run what has waited long enough after a failure."""
         with selectors.DefaultSelector() as selector:
             for keeper in self._keepers:
-                if keeper.wake_ups is not None:
-                    selector.register(keeper.wake_ups, selectors.EVENT_READ, keeper)
+                wake_ups = keeper.wake_ups
+                if wake_ups is not None and wake_ups.fileno() >= 0:
+                    selector.register(wake_ups, selectors.EVENT_READ, (keeper, wake_ups))
             for key, _ in selector.select(_POLL) if selector.get_map() else ():
-                key.data.wake_ups.drain()
-                self._nudge(key.data)
+                keeper, wake_ups = key.data
+                wake_ups.drain()
+                self._nudge(keeper)
             if not selector.get_map():
                 self._stopping.wait(_POLL)
         for keeper in self._keepers:

@@ -25,6 +25,8 @@ from mirror.store_rebinding import StoredRebinding
 
 __all__ = ["Checkpoint", "FolderRow", "Hole", "Store"]
 
+SET_ASIDE_SECONDS = 7 * 86_400.0
+"""How long a damaged file is kept beside the mirror."""
 DISTRUST_SECONDS = 7 * 86_400.0
 """How long a capability that a server broke is not used with it."""
 
@@ -33,14 +35,17 @@ class Store(StoredFolders, StoredRebinding, StoredContents):
     """One mirror's file, for writing. Made and brought to the newest schema on opening; the folder is 0700.
 
     repair: set a damaged file aside under another name and begin an empty mirror, which upstream fills again
-    (set_aside then names the old file), and make the index anew after a change of fold(). For the holder of the lock
-    only. Raises MirrorCorrupt without it, and MirrorTooNew when a newer program wrote the file.
+    (set_aside then names the old file), and make the index anew after a change of fold(). is_damaged: it is known to
+    be damaged, though it may open. For the holder of the lock only. Raises MirrorCorrupt without it, and MirrorTooNew
+    when a newer program wrote the file.
     """
 
-    def __init__(self, folder: Path, *, repair: bool = False) -> None:
+    def __init__(self, folder: Path, *, repair: bool = False, is_damaged: bool = False) -> None:
         private_folder(folder)
         self.path = folder / "mirror.db"
         self.set_aside: Path | None = None
+        if is_damaged and self.path.exists():
+            self.set_aside = self._move_aside()
         try:
             self._connection = self._open()
         except MirrorCorrupt:
@@ -48,8 +53,10 @@ class Store(StoredFolders, StoredRebinding, StoredContents):
                 raise
             self.set_aside = self._move_aside()
             self._connection = self._open()
+        self._inode = self.path.stat().st_ino
         if repair:
             self._fold_again()
+            self._forget_set_aside()
         self.attempts = Attempts(self._connection)
         self.blobs = Blobs(folder, self._connection)
 
@@ -100,11 +107,24 @@ class Store(StoredFolders, StoredRebinding, StoredContents):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         return target
 
+    def _forget_set_aside(self) -> None:
+        """A damaged file holds mail that upstream may have lost since: it is kept for a look, not for ever."""
+        for path in self.path.parent.glob("mirror.damaged-*.db"):
+            if time.time() - path.stat().st_ctime > SET_ASIDE_SECONDS:
+                path.unlink()
+
     def __enter__(self) -> "Store":
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def is_in_place(self) -> bool:
+        """Whether the file that is open is still the one at its path."""
+        try:
+            return self.path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            return False
 
     def close(self) -> None:
         """Close the file."""

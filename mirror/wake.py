@@ -38,7 +38,7 @@ class WakeUps:
         (data_dir / NAME).chmod(0o600)
 
     def fileno(self) -> int:
-        """The socket, for a selector."""
+        """The socket, for a selector; -1 once it is closed."""
         return self._socket.fileno()
 
     def wait(self, timeout: float) -> bool:
@@ -48,9 +48,9 @@ class WakeUps:
             return bool(selector.select(timeout)) and self.drain()
 
     def drain(self) -> bool:
-        """Take every nudge that has come; whether there was one."""
+        """Take every nudge that has come; whether there was one. False once it is closed."""
         came = False
-        with contextlib.suppress(BlockingIOError):
+        with contextlib.suppress(OSError):
             while self._socket.recv(16):
                 came = True
         return came

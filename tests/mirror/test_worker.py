@@ -1,7 +1,9 @@
 """The sync worker as a process: it follows the mailbox, ends with its parent, and survives being killed."""
 
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bench.mail import generate
+from mirror.errors import MirrorCorrupt
 from mirror.lock import Lock
 from mirror.store import Store
 from mirror.wake import wake
@@ -100,8 +103,11 @@ class Worker:
         """How many contents are in a state; 0 before there is a mirror."""
         if not (self.mirror_folder / "mirror.db").exists():
             return 0
-        with Store(self.mirror_folder) as store:
-            row = store._connection.execute(f"SELECT count(*) FROM content WHERE {where}").fetchone()
+        try:
+            with Store(self.mirror_folder) as store:
+                row = store._connection.execute(f"SELECT count(*) FROM content WHERE {where}").fetchone()
+        except (MirrorCorrupt, sqlite3.DatabaseError):
+            return 0
         return int(row[0])
 
 
@@ -234,6 +240,39 @@ def test_refused_login_is_tried_twice_and_then_reported(worker: Worker, dovecot:
     with Store(worker.mirror_folder) as store:
         error = store._connection.execute("SELECT error FROM mirror").fetchone()[0]
     assert "Correct the login" in error
+
+
+def test_mirror_that_is_removed_under_the_worker_is_built_again(worker: Worker, dovecot: Dovecot, user: str) -> None:
+    with dovecot.client(user) as client:
+        client.append("INBOX", simple("one"))
+    worker.configure(interval="10s")
+    worker.start()
+    until(lambda: worker.count() == 1)
+    shutil.rmtree(worker.mirror_folder)
+    until(lambda: worker.count() == 1)
+    with dovecot.client(user) as client:
+        client.append("INBOX", simple("two"))
+    assert wake(worker.mirror_folder)
+    until(lambda: worker.count() == 2)
+
+
+def test_mirror_that_is_damaged_under_the_worker_is_set_aside_and_built_again(
+    worker: Worker, dovecot: Dovecot, user: str
+) -> None:
+    with dovecot.client(user) as client:
+        client.append("INBOX", *generate(30, seed=1))
+        worker.start()
+        until(lambda: worker.count("state = 3") == 30)
+        path = worker.mirror_folder / "mirror.db"
+        with Store(worker.mirror_folder) as store:
+            store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with path.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xa5" * (path.stat().st_size - 4096))
+        client.append("INBOX", simple("after the damage"))
+        wake(worker.mirror_folder)
+        until(lambda: worker.count() == 31)
+    assert list(worker.mirror_folder.glob("mirror.damaged-*.db"))
 
 
 def test_changed_configuration_ends_the_worker_for_a_new_one(worker: Worker) -> None:
