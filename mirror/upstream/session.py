@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from imapclient import IMAPClient, SocketTimeout
 
-from config.identity import Endpoint, Provider
+from config.identity import Provider
 from config.secret import SecretUnavailable
 from mirror.errors import (
     AuthenticationRefused,
@@ -24,6 +24,7 @@ from mirror.errors import (
 )
 from mirror.upstream import answers
 from mirror.upstream.quirks import PLAIN, Quirk, quirk_of
+from mirror.upstream.tls import tls_context
 
 logger = logging.getLogger(__name__)
 
@@ -44,34 +45,6 @@ _NOT_NOW = re.compile(
     r"|authenticated but not connected",
     re.IGNORECASE,
 )
-
-
-class _NamedContext(ssl.SSLContext):
-    # A context that checks the certificate against the configured name instead of the host that was dialled.
-    name: str | None = None
-
-    def wrap_socket(self, sock: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.name is not None:
-            kwargs["server_hostname"] = self.name
-        return super().wrap_socket(sock, *args, **kwargs)
-
-
-def tls_context(endpoint: Endpoint) -> ssl.SSLContext:
-    """A verifying context, TLS 1.2 or newer, for this endpoint's CA file and certificate name.
-
-    Raises UpstreamUnavailable when the CA file cannot be read.
-    """
-    context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.name = endpoint.server_name
-    try:
-        if endpoint.ca_file is None:
-            context.load_default_certs()
-        else:
-            context.load_verify_locations(endpoint.ca_file.expanduser())
-    except OSError as exc:
-        raise UpstreamUnavailable(f"ca_file {endpoint.ca_file} cannot be used: {exc}") from exc
-    return context
 
 
 class Session:
