@@ -343,7 +343,7 @@ def config_check(config_path: Path | None) -> None:
     """Read the configuration, resolve every token, read every secret, and say what is wrong."""
     from config.secret import SecretUnavailable
     from mirror.errors import UpstreamUnavailable
-    from mirror.upstream.session import tls_context
+    from mirror.upstream.tls import tls_context
 
     path, settings = _load(config_path)
     problems = []
