@@ -4,6 +4,8 @@ import codecs
 import re
 from functools import lru_cache
 
+import webencodings
+
 _JIS = "iso2022_jp"
 # What senders mean by a label, where that differs from what the label says.
 _ALIASES = {
@@ -76,7 +78,7 @@ def codec_of(label: str) -> str | None:
     elif match := _ISO_8859.fullmatch(name):
         name = _ALIASES.get(f"iso-8859-{match[1]}", f"iso-8859-{match[1]}")
     try:
-        codec = codecs.lookup(name).name
+        codec = _lookup(name)
         # Only a text encoding decodes bytes to str; b"" would not even ask the codec.
         b"abcd".decode(codec, "replace")
     except (LookupError, UnicodeError, ValueError):
@@ -84,11 +86,25 @@ def codec_of(label: str) -> str | None:
     return None if codec.replace("-", "_") in _NOT_CHARSETS else codec
 
 
+def _lookup(name: str) -> str:
+    """The codec Python has under this name, else the one browsers use for the label (WHATWG Encoding, 4.2)."""
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        known = webencodings.lookup(name)
+        if known is None or known.name == "x-user-defined":
+            raise
+        found = _ALIASES.get(known.name, known.codec_info.name)
+        return codecs.lookup(found).name
+
+
 def decode(data: bytes, label: str, hint: str = "") -> str:
     """Text of these bytes: by the label where it fits, else by `guess`."""
     codec = codec_of(label[:60]) if label else None
     if codec is None:
         return guess(data, hint)
+    if data.startswith(codecs.BOM_UTF8):
+        return data.decode("utf-8-sig", "replace")
     if codec == _JIS:
         return _decode_jis(data)
     if codec.startswith(("utf-16", "utf-32")) and data and b"\0" not in data:
@@ -139,7 +155,13 @@ def _decode_jis(data: bytes) -> str:
 
 def _decode_jis_run(run: bytes, shift: bytes) -> str:
     if shift in (b"(B", b"(J", b"(H"):
-        return run.decode("utf-8", "replace")
+        # 8-bit bytes have no meaning here: the mailer forgot to convert what it labelled.
+        for codec in ("utf-8", "euc_jp", "cp932"):
+            try:
+                return run.decode(codec)
+            except UnicodeError:
+                continue
+        return run.decode("cp932", "replace")
     if shift == b"(I":
         return run.translate(_TO_EUC).decode("cp932", "replace")
     if shift == b"$(D":

@@ -37,9 +37,11 @@ _ISO = re.compile(
 )
 _TOKEN = re.compile(
     r"(?P<time>(?:\d{1,2}:\d{1,2}(?::\d{1,2})?|\d{1,2}\.\d{2}\.\d{2})(?!\d))(?:[.,]\d+)?"
-    r"|(?P<zone>[+-] ?\d{1,2}(?::?\d{2})?(?!\d))|(?P<number>\d{1,4}(?!\d))|(?P<word>[^\W\d_]+)"
+    r"|(?P<zone>[+-] ?\d{1,2}(?::?\d{2})?(?!\d))|(?P<number>(?<!\d)\d{1,4}(?!\d))|(?P<word>[^\W\d_]+)"
 )
 _MAX_LENGTH = 500
+LAST_YEAR = 2_199
+"""Later than this is a mistake or a trick to be sorted first, not a moment."""
 
 
 def read_date(value: str) -> datetime | None:
@@ -112,7 +114,7 @@ def _read_words(text: str) -> datetime | None:
 def _moment(year: int, month: int, day: int, clock: tuple[int, int, int], offset: int) -> datetime | None:
     if year < 1_000:
         year += 2_000 if year < 50 else 1_900
-    if not 1_900 <= year <= 9_998:
+    if not 1_900 <= year <= LAST_YEAR:
         return None
     hour, minute, second = clock
     return datetime(year, month, day, hour, minute, min(second, 59), tzinfo=timezone(timedelta(minutes=offset)))

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import re
 from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ PIPELINED = 25
 """STATUS commands under way at a time."""
 FETCHED_AT_ONCE = 100
 """Messages of one FETCH, several of which are under way."""
+_SHIFTS = re.compile(rb"(&[A-Za-z0-9+,]*-)")
 SPECIAL_USES = {
     use.lower(): use for use in ("\\All", "\\Archive", "\\Drafts", "\\Flagged", "\\Junk", "\\Sent", "\\Trash")
 }
@@ -245,12 +247,22 @@ def folder_name(raw: bytes) -> str:
     """A readable folder name: modified UTF-7 (RFC 3501 5.1.3) undone, raw UTF-8 accepted, anything else as it is."""
     if raw.upper() == b"INBOX":
         return "INBOX"
-    try:
-        name = decode_utf7(raw) if raw.isascii() else raw.decode("utf-8", "replace")
-    except (UnicodeError, ValueError, LookupError):
-        name = raw.decode("utf-8", "replace")
-    cleaned = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in name)
+    name = (
+        "".join(_unshifted(piece) for piece in _SHIFTS.split(raw)) if raw.isascii() else raw.decode("utf-8", "replace")
+    )
+    cleaned = "".join(
+        character if character.isprintable() or character == "\t" else "\N{REPLACEMENT CHARACTER}" for character in name
+    )
     return cleaned.encode("utf-8", "replace").decode("utf-8")
+
+
+def _unshifted(piece: bytes) -> str:
+    if _SHIFTS.fullmatch(piece):
+        try:
+            return str(decode_utf7(piece))
+        except (UnicodeError, ValueError, LookupError):
+            pass
+    return piece.decode("ascii")
 
 
 def _listed_folder(line: bytes, literals: Sequence[bytes]) -> ListedFolder | None:
