@@ -91,6 +91,8 @@ def test_dates(value: str, moment: str) -> None:
         "1 Zzz 2003 10:00",
         "Tue, 7 00 2026",
         "1 Jul 99999 10:00",
+        "Tue, 13 Feb 100000 10:00:00 +0000",
+        "Tue, 13 Feb 3609 10:00:00 +0000",
         "now",
         "1 Jul 1200",
     ],

@@ -11,7 +11,7 @@ from mirror.content import Content
 from mirror.parsing import Crash, Parsers
 from tests.mirror.mailbox import Mirror, provider_at, truth
 from tests.mirror.test_sync import simple
-from tests.mirror.test_worker import is_running, until
+from tests.processes import is_running, until
 from tests.servers.dovecot import Dovecot
 
 GOOD = [simple(f"good {number}") for number in range(6)]

@@ -20,6 +20,7 @@ from mirror.wake import wake
 from mirror.worker import RELOAD
 from tests.mirror.mailbox import Mirror, provider_at, truth
 from tests.mirror.test_sync import simple
+from tests.processes import children_of, is_running, until
 from tests.servers.dovecot import Dovecot
 
 CONFIGURATION = """
@@ -33,28 +34,6 @@ password = {{ file = "{password_file}" }}
 imap = {{ host = "127.0.0.1", port = {port}, security = "plain" }}
 sync = {{ interval = "{interval}", idle = {idle} }}
 """
-
-
-def until(true: Callable[[], bool], seconds: float = 60) -> None:
-    """Return as soon as the condition holds; fail when it never does."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come true in time"
-        time.sleep(0.02)
-
-
-def children_of(pid: int) -> list[int]:
-    """Process ids of the children of a process."""
-    threads = Path(f"/proc/{pid}/task").iterdir()
-    return [int(word) for thread in threads for word in (thread / "children").read_text("ascii").split()]
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process exists and is not a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("ascii").rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 class Worker:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from bench.mail import generate
+from tests.processes import children_of, descendants_of, is_running, until
 from tests.servers.dovecot import Dovecot
 from tests.servers.ports import PASSWORD, free_port
 from tests.servers.smtp import SmtpSink
@@ -53,14 +54,6 @@ access = "read"
 [profiles.assistant.outbound]
 to_allow = ["*@example.net"]
 """
-
-
-def until(true: Callable[[], bool], seconds: float = 90) -> None:
-    """Return as soon as the condition holds; fail when it never does."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not come true in time"
-        time.sleep(0.05)
 
 
 def mail(subject: str, body: str = "Hello Alice.") -> bytes:
@@ -219,12 +212,12 @@ def test_kill_of_serve_leaves_no_orphan_and_the_next_start_goes_on(
     process = subprocess.Popen(installation.command("serve"), stderr=subprocess.DEVNULL)
     try:
         until(lambda: _searchable(installation) > 100)
-        family = _descendants(process.pid)
+        family = descendants_of(process.pid)
         assert len(family) >= 2, "a worker and a parsing child"
     finally:
         process.kill()
         process.wait()
-    until(lambda: not any(_is_running(pid) for pid in family))
+    until(lambda: not any(is_running(pid) for pid in family))
     with installation.serving():
         until(lambda: _searchable(installation) == 500)
         assert installation.status()["folders"][0]["complete"]
@@ -235,7 +228,7 @@ def test_kill_of_serve_leaves_no_orphan_and_the_next_start_goes_on(
 def test_worker_that_is_killed_is_started_again(installation: Installation, dovecot: Dovecot, user: str) -> None:
     with installation.serving() as process:
         until(lambda: installation.status()["last_pass"] is not None)
-        (worker,) = _children(process.pid)
+        (worker,) = children_of(process.pid)
         os.kill(worker, signal.SIGKILL)
         with dovecot.client(user) as client:
             client.append("INBOX", mail("after the crash"))
@@ -323,25 +316,3 @@ def _searchable(installation: Installation) -> int:
     except AssertionError:
         return 0
     return sum(folder["messages"] - folder["pending"] for folder in folders)
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        threads = list(Path(f"/proc/{pid}/task").iterdir())
-        return [int(word) for thread in threads for word in (thread / "children").read_text("ascii").split()]
-    except FileNotFoundError:
-        return []
-
-
-def _descendants(pid: int) -> list[int]:
-    found = []
-    for child in _children(pid):
-        found += [child, *_descendants(child)]
-    return found
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("ascii").rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False

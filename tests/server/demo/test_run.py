@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import children_of, is_running
 from tests.servers.ports import free_port
 
 
@@ -55,14 +56,14 @@ def test_ctrl_c_ends_it_without_a_traceback_or_an_orphan(tmp_path: Path, home: P
     assert "\nToken  " in shown
     assert "claude mcp add" in shown
     assert '"mcpServers"' in shown
-    family = [pid for pid in _all_pids() if _parent(pid) == process.pid]
+    family = children_of(process.pid)
     assert family
     process.send_signal(signal.SIGINT)
     rest = process.stdout.read()
     assert process.wait(20) == 0
     process.stdout.close()
     assert "Traceback" not in rest
-    assert not [pid for pid in family if Path(f"/proc/{pid}").exists()]
+    assert not any(map(is_running, family))
 
 
 def test_second_demo_in_one_folder_is_refused_and_the_first_goes_on(tmp_path: Path, home: Path) -> None:
@@ -89,14 +90,3 @@ def test_token_is_the_same_at_the_next_start(tmp_path: Path, home: Path) -> None
         subprocess.run(demo(tmp_path / "demo", "--once"), capture_output=True, timeout=60, check=True)
         tokens.add((tmp_path / "demo" / "token").read_text("ascii"))
     assert len(tokens) == 1
-
-
-def _all_pids() -> list[int]:
-    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-
-
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rsplit(")", 1)[1].split()[1])
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
