@@ -1,15 +1,9 @@
 """Writes: policy first, then upstream, and the mirror only after upstream has said yes."""
 
 import logging
-import re
-import secrets
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.headerregistry import Address
-from email.message import EmailMessage
-from email.policy import SMTP, SMTPUTF8
 from typing import Literal
 
 from config.identity import Endpoint, Provider
@@ -18,6 +12,7 @@ from mirror.errors import AuthenticationRefused, MessageChanged
 from mirror.mirrored import MirroredMessage
 from mirror.store import Store
 from server.auth import Caller
+from server.letter import Ambiguous, write_letter
 from server.mirrors import Mirrors
 from server.policy import Denial, NotAnAddress, Recipient, check_outbound, parse_recipient
 from server.state import State
@@ -35,7 +30,6 @@ from server.upstreams import Upstreams
 log = logging.getLogger(__name__)
 
 _BREAKING = ("Cc", "Zl", "Zp")
-_LINE_END = re.compile(r"\r\n?|\n")
 
 
 @dataclass
@@ -81,7 +75,10 @@ class Outbound:
         endpoint = caller.account.smtp
         if endpoint is None:
             raise Denied(Denial("no server for sending is configured for this mailbox"))
-        parcel = write_parcel(caller.account, sender, recipients, draft)
+        try:
+            parcel = write_letter(caller.account.display_name, sender, recipients, draft.subject, draft.body)
+        except Ambiguous:
+            raise Denied(Denial("the mail cannot be written so that every program reads it alike")) from None
         policy = caller.policy.outbound
         line = self._state.begin_submission(
             user=caller.user,
@@ -177,22 +174,12 @@ def _own_address(account: Provider, text: str) -> Recipient:
         asked = parse_recipient(text)
     except NotAnAddress:
         asked = None
-    for own in map(parse_recipient, account.addresses):
+    for address in account.addresses:
+        try:
+            own = parse_recipient(address)
+        except NotAnAddress:
+            log.warning("send: a configured address cannot be sent from")
+            continue
         if asked is not None and asked.spellings[0] == own.spellings[0]:
             return own
     raise Denied(Denial(f"from must be {' or '.join(account.addresses)}"))
-
-
-def write_parcel(account: Provider, sender: Recipient, recipients: Sequence[Recipient], draft: Draft) -> Parcel:
-    """A checked draft as it goes on the wire: 7bit MIME with CRLF, whatever the server can do."""
-    needs_utf8 = not all(each.is_ascii for each in (sender, *recipients))
-    # 7bit content needs no extension of any server on the way; max_line_length is RFC 5322's recommendation.
-    mail = EmailMessage((SMTPUTF8 if needs_utf8 else SMTP).clone(cte_type="7bit"))
-    message_id = f"{secrets.token_hex(16)}@{sender.domain}"
-    mail["From"] = Address(account.display_name, sender.local, sender.domain)
-    mail["To"] = [Address("", each.local, each.domain) for each in recipients]
-    mail["Subject"] = draft.subject
-    mail["Date"] = datetime.now(UTC)
-    mail["Message-ID"] = f"<{message_id}>"
-    mail.set_content(_LINE_END.sub("\n", draft.body).rstrip("\n") + "\n", charset="utf-8")
-    return Parcel(message_id, sender.address, tuple(each.address for each in recipients), mail.as_bytes(), needs_utf8)

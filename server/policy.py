@@ -19,7 +19,9 @@ from mirror.message import Attachment
 from mirror.mirrored import FolderState, MirroredMessage
 
 Access = Literal["hidden", "read", "write"]
-_LOCAL_PART = re.compile(r"[^\x00-\x20\x7f-\xa0\"(),:;<>@\[\\\]]{1,64}")
+# Percent and bang are routes to old servers, and "=?" may begin an encoded word (RFC 2047).
+_LOCAL_PART = re.compile(r"(?!.*=\?)[^\x00-\x20\x7f-\xa0\"(),:;<>@\[\\\]%!\uff20\ufe6b]{1,64}")
+_UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs")
 
 
 def folder_access(folder: FolderState, profile: Profile) -> Access:
@@ -134,8 +136,8 @@ class Recipient:
 def parse_recipient(text: str) -> Recipient:
     """One plain address, its domain brought to the one spelling that is sent. Raises NotAnAddress.
 
-    Quoted local parts, address literals, comments and display names are not taken: a policy could not tell what a
-    server makes of them.
+    Quoted local parts, address literals, comments, display names, routes, encoded words and invisible characters are
+    not taken: a policy could not tell what a server makes of them.
     """
     local, at, domain = text.strip().rpartition("@")
     if (
@@ -145,6 +147,7 @@ def parse_recipient(text: str) -> Recipient:
         or local.startswith(".")
         or local.endswith(".")
         or ".." in local
+        or any(unicodedata.category(character) in _UNSEEN for character in local)
     ):
         raise NotAnAddress(text)
     try:
