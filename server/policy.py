@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import idna
@@ -17,6 +16,7 @@ import idna
 from config.identity import AttachmentRule, ContentPolicy, OutboundPolicy, Profile
 from mirror.message import Attachment
 from mirror.mirrored import FolderState, MirroredMessage
+from server.spelling import allows, denies, denies_sender, denies_subject, matches, narrow_form
 
 Access = Literal["hidden", "read", "write"]
 # Percent and bang are routes to old servers, and "=?" may begin an encoded word (RFC 2047).
@@ -37,13 +37,8 @@ def _names(match: str, folder: FolderState) -> bool:
         return match.casefold() == folder.role.casefold()
     name, pattern = unicodedata.normalize("NFC", folder.name), unicodedata.normalize("NFC", match)
     if name.upper() == "INBOX":
-        return _glob(pattern.upper(), "INBOX")
-    return _glob(pattern, name)
-
-
-def _glob(pattern: str, text: str) -> bool:
-    # Folder names hold brackets ("[Gmail]/All Mail"), so only * and ? are special.
-    return fnmatchcase(text, pattern.replace("[", "[[]"))
+        return matches(pattern.upper(), "INBOX")
+    return matches(pattern, name)
 
 
 def restricts(policy: ContentPolicy) -> bool:
@@ -58,7 +53,7 @@ def visible(message: MirroredMessage, policy: ContentPolicy, now: datetime) -> M
     """The message as this policy shows it, None when it shows nothing of it."""
     if policy.max_age is not None and message.internaldate < now - policy.max_age:
         return None
-    if not _sender_allowed(message, policy) or _any_glob(policy.subject_deny, message.subject):
+    if not _sender_allowed(message, policy) or denies_subject(policy.subject_deny, message.subject):
         return None
     changes: dict[str, Any] = {}
     if not policy.bodies and (message.text or message.preview):
@@ -79,12 +74,10 @@ def view(policy: ContentPolicy, now: datetime) -> Callable[[MirroredMessage], Mi
 
 
 def _sender_allowed(message: MirroredMessage, policy: ContentPolicy) -> bool:
-    senders = [address.address for address in message.from_]
-    if any(_any_glob(policy.from_deny, sender) for sender in senders):
+    if denies_sender(policy.from_deny, message.from_):
         return False
-    if not policy.from_allow:
-        return True
-    return bool(senders) and all(_any_glob(policy.from_allow, sender) for sender in senders)
+    senders = message.from_
+    return not policy.from_allow or (bool(senders) and all(allows(policy.from_allow, each.address) for each in senders))
 
 
 def allowed_attachments(
@@ -102,7 +95,7 @@ def allowed_attachments(
 
 def _any_glob(patterns: Iterable[str], text: str) -> bool:
     folded = text.casefold()
-    return any(_glob(pattern.casefold(), folded) for pattern in patterns)
+    return any(matches(pattern.casefold(), folded) for pattern in patterns)
 
 
 class NotAnAddress(ValueError):
@@ -127,10 +120,9 @@ class Recipient:
         return self.local.isascii()
 
     @property
-    def spellings(self) -> tuple[str, str]:
-        """The address in both spellings of its domain, case folded: what patterns are tried on."""
-        local = unicodedata.normalize("NFC", self.local).casefold()
-        return f"{local}@{self.domain}", f"{local}@{idna.decode(self.domain)}"
+    def key(self) -> str:
+        """What two spellings of one address share."""
+        return narrow_form(self.address)
 
 
 def parse_recipient(text: str) -> Recipient:
@@ -183,6 +175,4 @@ def check_recipients(recipients: Iterable[Recipient], policy: OutboundPolicy) ->
 
 
 def _may_receive(recipient: Recipient, policy: OutboundPolicy) -> bool:
-    if any(_any_glob(policy.to_deny, spelling) for spelling in recipient.spellings):
-        return False
-    return any(_any_glob(policy.to_allow, spelling) for spelling in recipient.spellings)
+    return allows(policy.to_allow, recipient.address) and not denies(policy.to_deny, recipient.address)
