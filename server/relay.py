@@ -45,6 +45,7 @@ NO_MESSAGE = "No such message in this folder. List or search it again for curren
 BAD_CURSOR = "cursor is not valid for this request; start again without a cursor"
 NOT_MIRRORED = "This mailbox is not mirrored yet. Try again in a minute."
 NOT_YET = "The text of this message is not mirrored yet. Read it again in a moment."
+MIRROR_FOLLOWS = "The mail server has made the change. The mirror could not write it down yet and will follow."
 WITHHELD = "The policy of this token withholds the text of messages."
 
 INSTRUCTIONS = """\
@@ -148,8 +149,9 @@ class Relay:
                 raise ReadOnly(folder.name)
             message = mailbox.message(folder, asked.uid)
         with changing_flags():
-            flags = self._outbound.store_flags(caller, message, asked.action, [FLAGS[flag] for flag in asked.flags])
-        return {"uid": asked.uid, "flags": flag_names(flags)}
+            now = self._outbound.store_flags(caller, message, asked.action, [FLAGS[flag] for flag in asked.flags])
+        answer: dict[str, object] = {"uid": asked.uid, "flags": flag_names(now.flags)}
+        return answer if now.is_mirrored else {**answer, "note": MIRROR_FOLLOWS}
 
     @contextmanager
     def _open(self, caller: Caller) -> Iterator[Mailbox]:

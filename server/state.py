@@ -24,6 +24,10 @@ _ABANDONED = 900.0
 _KEPT = 90 * 86_400.0
 
 
+class StateUnavailable(RuntimeError):
+    """`state.db` cannot be read or written now: locked for too long, damaged, gone, or the disk is full."""
+
+
 class TokenExists(ValueError):
     """A token of that name is known already."""
 
@@ -76,8 +80,19 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as exc:
+        raise StateUnavailable(type(exc).__name__) from exc
+
+
 class State:
-    """The open `state.db`. Safe to share between threads; each call is one transaction."""
+    """The open `state.db`. Safe to share between threads; each call is one transaction.
+
+    Every call raises StateUnavailable when the file cannot be used.
+    """
 
     def __init__(self, data_dir: Path) -> None:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -96,17 +111,19 @@ class State:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._write_lock:
+        with self._write_lock, _translated():
             self._writes.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writes
+                self._writes.execute("COMMIT")
             except BaseException:
-                self._writes.execute("ROLLBACK")
+                # A full disk ends the transaction by itself; a lock that refuses the commit does not.
+                if self._writes.in_transaction:
+                    self._writes.execute("ROLLBACK")
                 raise
-            self._writes.execute("COMMIT")
 
     def _select(self, statement: str, values: Sequence[str] = ()) -> list[tuple[Any, ...]]:
-        with self._read_lock:
+        with self._read_lock, _translated():
             return self._reads.execute(statement, values).fetchall()
 
     def issue_token(

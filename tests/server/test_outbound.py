@@ -1,9 +1,10 @@
 """Writes: to a real SMTP sink and a real Dovecot, through the tools."""
 
 import socket
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from email import message_from_bytes
 from email.policy import default
 from email.utils import parsedate_to_datetime
@@ -267,6 +268,64 @@ def test_the_journal_is_written_before_the_server_is_called(
     monkeypatch.setattr("server.outbound.submit", lambda *_: seen.append(door.state.submissions()[0]))
     send(door.caller())
     assert [(line.state, line.recipients) for line in seen] == [("sending", ("bob@example.org",))]
+
+
+@contextmanager
+def locked(state_db: Path) -> Iterator[None]:
+    """Another program holds the write lock for longer than anybody waits."""
+    with closing(sqlite3.connect(state_db, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+
+
+def impatient(door: Door) -> None:
+    door.state._writes.execute("PRAGMA busy_timeout = 50")
+
+
+def test_a_mail_that_the_server_took_is_sent_although_the_journal_cannot_say_so(
+    open_door: Callable[..., Door], smtp_sink: SmtpSink, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = open_door()
+    impatient(door)
+    with ExitStack() as held:
+
+        def then_locked(*arguments: Any) -> None:
+            submit(*arguments)
+            held.enter_context(locked(data_dir / "state.db"))
+
+        monkeypatch.setattr("server.outbound.submit", then_locked)
+        assert send(door.caller()).value["status"] == "sent"
+    assert len(smtp_sink.messages) == 1
+    monkeypatch.undo()
+    assert send(door.caller()).value["status"] == "sent"
+    assert [line.state for line in door.state.submissions()] == ["sent", "sending"]
+
+
+def test_a_verdict_of_the_server_is_told_although_the_journal_cannot_be_written(
+    open_door: Callable[..., Door], data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = open_door()
+    impatient(door)
+    with ExitStack() as held:
+
+        def locked_then_refused(*arguments: Any) -> None:
+            held.enter_context(locked(data_dir / "state.db"))
+            submit(*arguments)
+
+        monkeypatch.setattr("server.outbound.submit", locked_then_refused)
+        assert "refused the mail (552" in send(door.caller(), to=["data-552@example.org"]).text
+
+
+def test_without_a_journal_nothing_is_sent(open_door: Callable[..., Door], smtp_sink: SmtpSink, data_dir: Path) -> None:
+    door = open_door()
+    impatient(door)
+    caller = door.caller()
+    with locked(data_dir / "state.db"):
+        answer = send(caller)
+    assert answer.is_error
+    assert answer.text.startswith("Not sent: the journal")
+    assert smtp_sink.commands == []
+    assert not send(caller).is_error
 
 
 @pytest.mark.parametrize("security", ["tls", "starttls"])
