@@ -20,6 +20,7 @@ from server.spelling import allows, denies, denies_sender, denies_subject, match
 
 Access = Literal["hidden", "read", "write"]
 # Percent and bang are routes to old servers, and "=?" may begin an encoded word (RFC 2047).
+_OF_THE_SENDER = ("display_name_has_other_address", "mixed_script_name", "idn_sender", "several_senders")
 _LOCAL_PART = re.compile(r"(?!.*=\?)[^\x00-\x20\x7f-\xa0\"(),:;<>@\[\\\]%!\uff20\ufe6b]{1,64}")
 _UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs")
 
@@ -63,7 +64,17 @@ def visible(message: MirroredMessage, policy: ContentPolicy, now: datetime) -> M
     allowed = allowed_attachments(message.attachments, policy.attachments)
     if allowed != message.attachments:
         changes["attachments"] = allowed
+    findings = {name: count for name, count in message.findings.items() if _may_be_told(name, policy)}
+    if findings != message.findings:
+        changes["findings"] = findings
     return replace(message, **changes) if changes else message
+
+
+def _may_be_told(finding: str, policy: ContentPolicy) -> bool:
+    """Whether a finding is about something that the policy shows."""
+    if finding.startswith("att_"):
+        return policy.attachments is not False
+    return policy.bodies or finding in _OF_THE_SENDER
 
 
 def view(policy: ContentPolicy, now: datetime) -> Callable[[MirroredMessage], MirroredMessage | None] | None:

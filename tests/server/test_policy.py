@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.identity import ContentPolicy, OutboundPolicy, Profile
+from config.identity import AttachmentRule, ContentPolicy, OutboundPolicy, Profile
 from mirror.message import Address, Attachment
 from mirror.mirrored import FolderState, MirroredMessage, State
 from server.policy import (
@@ -289,3 +289,18 @@ def test_a_denied_subject_stays_denied_in_every_spelling(subject: str, pattern: 
 def test_a_deny_rule_for_others_hides_no_ordinary_sender(address: str) -> None:
     message = replace(MESSAGE, from_=(Address("Bob (work)", address),))
     assert visible(message, ContentPolicy(from_deny=("ceo@secret.example",)), NOW) is not None
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (ContentPolicy(attachments=AttachmentRule()), {"hidden_chars", "idn_sender", "att_path"}),
+        (ContentPolicy(), {"hidden_chars", "idn_sender"}),
+        (ContentPolicy(bodies=False), {"idn_sender"}),
+    ],
+)
+def test_findings_about_what_is_withheld_are_withheld_too(policy: ContentPolicy, told: set[str]) -> None:
+    message = replace(MESSAGE, findings={"hidden_chars": 3, "idn_sender": 1, "att_path": 1})
+    shown = visible(message, policy, NOW)
+    assert shown is not None
+    assert set(shown.findings) == told
