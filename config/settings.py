@@ -100,6 +100,9 @@ def parse_settings(text: str, path: Path) -> Settings:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(path, [f"this is not TOML: {exc}"]) from exc
+    if not table:
+        # An editor or a copy that was cut short leaves such a file; it must not count as "nobody may do anything".
+        raise ConfigError(path, ["the file says nothing: start from config/example.toml"])
     if problems := _apply_presets(table):
         raise ConfigError(path, problems)
     try:

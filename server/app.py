@@ -1,6 +1,6 @@
 """The web application: what is served, to whom, and from what it is put together."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -11,6 +11,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
@@ -90,7 +91,10 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
             Route("/attachments/{id}", RequireToken(_get(attachments.download), authenticator)),
             Route("/healthz", _health(parts.live, healthy)),
         ],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=_hosts(place), www_redirect=False)],
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=_hosts(place), www_redirect=False),
+            Middleware(_KnownOrigin, known=_transport_security(place).allowed_origins),
+        ],
     )
 
 
@@ -106,6 +110,26 @@ def build_local(parts: Parts, user: str, profile: str, provider: str | None = No
 
     # Nothing listens for downloads beside a local session.
     return PROFILES[caller().policy.tools](replace(parts, url=""), caller)
+
+
+class _KnownOrigin:
+    """ASGI: refuses requests that a foreign web page sends, on every path as the SDK does on `/mcp`."""
+
+    def __init__(self, app: ASGIApp, known: Sequence[str]) -> None:
+        self._app = app
+        self._known = known
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        origin = Headers(scope=scope).get("origin") if scope["type"] == "http" else None
+        if origin and not any(origin == each or _has_port(origin, each) for each in self._known):
+            await Response("Invalid Origin header", 403)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def _has_port(origin: str, known: str) -> bool:
+    return known.endswith(":*") and origin.startswith(known.removesuffix("*"))
 
 
 def _mcp(managers: dict[str, StreamableHTTPSessionManager]) -> ASGIApp:

@@ -18,13 +18,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from config.identity import Profile, Provider, Token
 from server.live import ConfigurationLost, InForce, LiveSettings
-from server.state import State, digest
+from server.state import State, StateUnavailable, digest
 
 log = logging.getLogger(__name__)
 
 _MAX_SECRET_CHARS = 512
 _CHALLENGE = 'Bearer error="invalid_token", error_description="Authentication required"'
 _REFUSAL = {"error": "invalid_token", "error_description": "Authentication required"}
+_NO_STATE = {"error": "unavailable", "error_description": "Tokens cannot be checked; ask the operator."}
 _LOST = {"error": "unavailable", "error_description": "The configuration cannot be read; ask the operator."}
 
 
@@ -114,6 +115,10 @@ class RequireToken:
         """Serve one request."""
         try:
             caller = self._authenticator.by_secret(_bearer(scope))
+        except StateUnavailable as exc:
+            log.error("authentication: state.db cannot be used (%s)", exc)  # noqa: TRY400 - no fault of the program
+            await JSONResponse(_NO_STATE, 503, {"Cache-Control": "no-store"})(scope, receive, send)
+            return
         except ConfigurationLost:
             await JSONResponse(_LOST, 503, {"Cache-Control": "no-store"})(scope, receive, send)
             return

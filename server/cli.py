@@ -23,6 +23,7 @@ from mirror.errors import MirrorAbsent, MirrorError
 from mirror.log import configure_logging
 from mirror.mirrored import FolderState
 from mirror.report import Progress
+from server.unusable import FileUnusable
 
 ConfigOption = click.option(
     "--config",
@@ -38,7 +39,7 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except (ConfigError, MirrorError) as exc:
+        except (ConfigError, MirrorError, FileUnusable) as exc:
             raise click.ClickException(str(exc)) from exc
         except KeyboardInterrupt:
             # Ctrl-C is how `serve` and `demo` end; what ran has been shut down in order by then.

@@ -107,6 +107,8 @@ class LiveSettings:
     def _broke(self, reason: str) -> None:
         if self._broken_since is None:
             self._broken_since = time.monotonic()
+        if reason == self._error:
+            return
         self._error = reason
         log.error("configuration: the file cannot be used, the version before it stays in force: %s", reason)
 

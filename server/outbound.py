@@ -1,15 +1,10 @@
 """Writes: policy first, then upstream, and the mirror only after upstream has said yes."""
 
 import logging
-import re
-import secrets
+import sqlite3
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.headerregistry import Address
-from email.message import EmailMessage
-from email.policy import SMTP, SMTPUTF8
 from typing import Literal
 
 from config.identity import Endpoint, Provider
@@ -18,9 +13,10 @@ from mirror.errors import AuthenticationRefused, MessageChanged
 from mirror.mirrored import MirroredMessage
 from mirror.store import Store
 from server.auth import Caller
+from server.letter import Ambiguous, write_letter
 from server.mirrors import Mirrors
 from server.policy import Denial, NotAnAddress, Recipient, check_outbound, parse_recipient
-from server.state import State
+from server.state import State, StateUnavailable
 from server.submission import (
     Parcel,
     RecipientsRefused,
@@ -35,7 +31,6 @@ from server.upstreams import Upstreams
 log = logging.getLogger(__name__)
 
 _BREAKING = ("Cc", "Zl", "Zp")
-_LINE_END = re.compile(r"\r\n?|\n")
 
 
 @dataclass
@@ -63,6 +58,14 @@ class Sent:
     recipients: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Flagged:
+    """The flags that upstream has now. is_mirrored: whether the mirror could write them down too."""
+
+    flags: frozenset[str]
+    is_mirrored: bool
+
+
 class Outbound:
     """Sends mail and changes flags."""
 
@@ -75,13 +78,17 @@ class Outbound:
     def send(self, caller: Caller, draft: Draft) -> Sent:
         """Check, journal and submit a mail; returns once the provider has taken it.
 
-        Raises Denied and TooManySends before any server is called, then what `submission.submit` raises.
+        Raises Denied, TooManySends and StateUnavailable before any server is called, then what `submission.submit`
+        raises. Once the server has spoken, its verdict counts, whether the journal can be written or not.
         """
         sender, recipients = _check_draft(caller, draft)
         endpoint = caller.account.smtp
         if endpoint is None:
             raise Denied(Denial("no server for sending is configured for this mailbox"))
-        parcel = write_parcel(caller.account, sender, recipients, draft)
+        try:
+            parcel = write_letter(caller.account.display_name, sender, recipients, draft.subject, draft.body)
+        except Ambiguous:
+            raise Denied(Denial("the mail cannot be written so that every program reads it alike")) from None
         policy = caller.policy.outbound
         line = self._state.begin_submission(
             user=caller.user,
@@ -114,12 +121,19 @@ class Outbound:
         except BaseException:
             self._settle(caller, line, parcel, "uncertain", "internal error")
             raise
-        self._state.settle_submission(line, "sent")
+        self._journal(line, "sent")
+
+    def _journal(self, line: int, state: Literal["sent", "refused", "uncertain"], reason: str = "") -> None:
+        """Write the verdict down. A line that stays open is called uncertain later."""
+        try:
+            self._state.settle_submission(line, state, reason)
+        except StateUnavailable as exc:
+            log.error("send: the journal cannot be written (%s); line %d stays open, it is %s", exc, line, state)  # noqa: TRY400 - no fault of the program
 
     def _settle(
         self, caller: Caller, line: int, parcel: Parcel, state: Literal["refused", "uncertain"], reason: str
     ) -> None:
-        self._state.settle_submission(line, state, reason)
+        self._journal(line, state, reason)
         log.warning("send: %s (%s) identity=%s message_id=%s", state, reason, caller.identity, parcel.message_id)
 
     def _login(self, account: Provider, endpoint: Endpoint) -> tuple[str, str] | None:
@@ -135,7 +149,7 @@ class Outbound:
 
     def store_flags(
         self, caller: Caller, message: MirroredMessage, change: Literal["add", "remove"], flags: Collection[str]
-    ) -> frozenset[str]:
+    ) -> Flagged:
         """Change flags upstream, then in the mirror; returns the flags the message has now.
 
         Raises MessageChanged when upstream has another message in its place, and the other UpstreamErrors.
@@ -149,9 +163,14 @@ class Outbound:
                 caller.account,
                 lambda upstream: upstream.store_flags(place, change, flags),
             )
-            store.set_flags(message.id, now.flags, now.modseq)
+            is_mirrored = True
+            try:
+                store.set_flags(message.id, now.flags, now.modseq)
+            except sqlite3.Error as exc:
+                is_mirrored = False
+                log.warning("flags: the mirror cannot be written (%s), it follows later", type(exc).__name__)
         log.info("flags: %s %s identity=%s", change, " ".join(sorted(flags)), caller.identity)
-        return now.flags
+        return Flagged(now.flags, is_mirrored)
 
 
 def _check_draft(caller: Caller, draft: Draft) -> tuple[Recipient, tuple[Recipient, ...]]:
@@ -163,7 +182,7 @@ def _check_draft(caller: Caller, draft: Draft) -> tuple[Recipient, tuple[Recipie
             recipient = parse_recipient(text)
         except NotAnAddress:
             raise Denied(Denial("not one plain address", (text[:320],))) from None
-        recipients.setdefault(recipient.spellings[0], recipient)
+        recipients.setdefault(recipient.key, recipient)
     if any(unicodedata.category(character) in _BREAKING for character in draft.subject):
         raise Denied(Denial("the subject holds a line break or another control character"))
     denial = check_outbound(tuple(recipients.values()), len(draft.subject) + len(draft.body), caller.policy.outbound)
@@ -177,22 +196,12 @@ def _own_address(account: Provider, text: str) -> Recipient:
         asked = parse_recipient(text)
     except NotAnAddress:
         asked = None
-    for own in map(parse_recipient, account.addresses):
-        if asked is not None and asked.spellings[0] == own.spellings[0]:
+    for address in account.addresses:
+        try:
+            own = parse_recipient(address)
+        except NotAnAddress:
+            log.warning("send: a configured address cannot be sent from")
+            continue
+        if asked is not None and asked.key == own.key:
             return own
     raise Denied(Denial(f"from must be {' or '.join(account.addresses)}"))
-
-
-def write_parcel(account: Provider, sender: Recipient, recipients: Sequence[Recipient], draft: Draft) -> Parcel:
-    """A checked draft as it goes on the wire: 7bit MIME with CRLF, whatever the server can do."""
-    needs_utf8 = not all(each.is_ascii for each in (sender, *recipients))
-    # 7bit content needs no extension of any server on the way; max_line_length is RFC 5322's recommendation.
-    mail = EmailMessage((SMTPUTF8 if needs_utf8 else SMTP).clone(cte_type="7bit"))
-    message_id = f"{secrets.token_hex(16)}@{sender.domain}"
-    mail["From"] = Address(account.display_name, sender.local, sender.domain)
-    mail["To"] = [Address("", each.local, each.domain) for each in recipients]
-    mail["Subject"] = draft.subject
-    mail["Date"] = datetime.now(UTC)
-    mail["Message-ID"] = f"<{message_id}>"
-    mail.set_content(_LINE_END.sub("\n", draft.body).rstrip("\n") + "\n", charset="utf-8")
-    return Parcel(message_id, sender.address, tuple(each.address for each in recipients), mail.as_bytes(), needs_utf8)

@@ -9,7 +9,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 import idna
@@ -17,9 +16,13 @@ import idna
 from config.identity import AttachmentRule, ContentPolicy, OutboundPolicy, Profile
 from mirror.message import Attachment
 from mirror.mirrored import FolderState, MirroredMessage
+from server.spelling import allows, denies, denies_sender, denies_subject, matches, narrow_form
 
 Access = Literal["hidden", "read", "write"]
-_LOCAL_PART = re.compile(r"[^\x00-\x20\x7f-\xa0\"(),:;<>@\[\\\]]{1,64}")
+# Percent and bang are routes to old servers, and "=?" may begin an encoded word (RFC 2047).
+_OF_THE_SENDER = ("display_name_has_other_address", "mixed_script_name", "idn_sender", "several_senders")
+_LOCAL_PART = re.compile(r"(?!.*=\?)[^\x00-\x20\x7f-\xa0\"(),:;<>@\[\\\]%!\uff20\ufe6b]{1,64}")
+_UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs")
 
 
 def folder_access(folder: FolderState, profile: Profile) -> Access:
@@ -35,13 +38,8 @@ def _names(match: str, folder: FolderState) -> bool:
         return match.casefold() == folder.role.casefold()
     name, pattern = unicodedata.normalize("NFC", folder.name), unicodedata.normalize("NFC", match)
     if name.upper() == "INBOX":
-        return _glob(pattern.upper(), "INBOX")
-    return _glob(pattern, name)
-
-
-def _glob(pattern: str, text: str) -> bool:
-    # Folder names hold brackets ("[Gmail]/All Mail"), so only * and ? are special.
-    return fnmatchcase(text, pattern.replace("[", "[[]"))
+        return matches(pattern.upper(), "INBOX")
+    return matches(pattern, name)
 
 
 def restricts(policy: ContentPolicy) -> bool:
@@ -56,7 +54,7 @@ def visible(message: MirroredMessage, policy: ContentPolicy, now: datetime) -> M
     """The message as this policy shows it, None when it shows nothing of it."""
     if policy.max_age is not None and message.internaldate < now - policy.max_age:
         return None
-    if not _sender_allowed(message, policy) or _any_glob(policy.subject_deny, message.subject):
+    if not _sender_allowed(message, policy) or denies_subject(policy.subject_deny, message.subject):
         return None
     changes: dict[str, Any] = {}
     if not policy.bodies and (message.text or message.preview):
@@ -66,7 +64,17 @@ def visible(message: MirroredMessage, policy: ContentPolicy, now: datetime) -> M
     allowed = allowed_attachments(message.attachments, policy.attachments)
     if allowed != message.attachments:
         changes["attachments"] = allowed
+    findings = {name: count for name, count in message.findings.items() if _may_be_told(name, policy)}
+    if findings != message.findings:
+        changes["findings"] = findings
     return replace(message, **changes) if changes else message
+
+
+def _may_be_told(finding: str, policy: ContentPolicy) -> bool:
+    """Whether a finding is about something that the policy shows."""
+    if finding.startswith("att_"):
+        return policy.attachments is not False
+    return policy.bodies or finding in _OF_THE_SENDER
 
 
 def view(policy: ContentPolicy, now: datetime) -> Callable[[MirroredMessage], MirroredMessage | None] | None:
@@ -77,12 +85,10 @@ def view(policy: ContentPolicy, now: datetime) -> Callable[[MirroredMessage], Mi
 
 
 def _sender_allowed(message: MirroredMessage, policy: ContentPolicy) -> bool:
-    senders = [address.address for address in message.from_]
-    if any(_any_glob(policy.from_deny, sender) for sender in senders):
+    if denies_sender(policy.from_deny, message.from_):
         return False
-    if not policy.from_allow:
-        return True
-    return bool(senders) and all(_any_glob(policy.from_allow, sender) for sender in senders)
+    senders = message.from_
+    return not policy.from_allow or (bool(senders) and all(allows(policy.from_allow, each.address) for each in senders))
 
 
 def allowed_attachments(
@@ -100,7 +106,7 @@ def allowed_attachments(
 
 def _any_glob(patterns: Iterable[str], text: str) -> bool:
     folded = text.casefold()
-    return any(_glob(pattern.casefold(), folded) for pattern in patterns)
+    return any(matches(pattern.casefold(), folded) for pattern in patterns)
 
 
 class NotAnAddress(ValueError):
@@ -125,17 +131,16 @@ class Recipient:
         return self.local.isascii()
 
     @property
-    def spellings(self) -> tuple[str, str]:
-        """The address in both spellings of its domain, case folded: what patterns are tried on."""
-        local = unicodedata.normalize("NFC", self.local).casefold()
-        return f"{local}@{self.domain}", f"{local}@{idna.decode(self.domain)}"
+    def key(self) -> str:
+        """What two spellings of one address share."""
+        return narrow_form(self.address)
 
 
 def parse_recipient(text: str) -> Recipient:
     """One plain address, its domain brought to the one spelling that is sent. Raises NotAnAddress.
 
-    Quoted local parts, address literals, comments and display names are not taken: a policy could not tell what a
-    server makes of them.
+    Quoted local parts, address literals, comments, display names, routes, encoded words and invisible characters are
+    not taken: a policy could not tell what a server makes of them.
     """
     local, at, domain = text.strip().rpartition("@")
     if (
@@ -145,6 +150,7 @@ def parse_recipient(text: str) -> Recipient:
         or local.startswith(".")
         or local.endswith(".")
         or ".." in local
+        or any(unicodedata.category(character) in _UNSEEN for character in local)
     ):
         raise NotAnAddress(text)
     try:
@@ -180,6 +186,4 @@ def check_recipients(recipients: Iterable[Recipient], policy: OutboundPolicy) ->
 
 
 def _may_receive(recipient: Recipient, policy: OutboundPolicy) -> bool:
-    if any(_any_glob(policy.to_deny, spelling) for spelling in recipient.spellings):
-        return False
-    return any(_any_glob(policy.to_allow, spelling) for spelling in recipient.spellings)
+    return allows(policy.to_allow, recipient.address) and not denies(policy.to_deny, recipient.address)

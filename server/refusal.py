@@ -1,11 +1,19 @@
 """Writes that did not succeed, in words for the client: what happened, and what it can do now."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mirror.errors import AuthenticationRefused, MessageChanged, UpstreamBroken, UpstreamRefused, UpstreamUnavailable
+from mirror.errors import (
+    AuthenticationRefused,
+    MessageChanged,
+    StoreError,
+    UpstreamBroken,
+    UpstreamRefused,
+    UpstreamUnavailable,
+)
 from server.outbound import Denied
-from server.state import TooManySends
+from server.state import StateUnavailable, TooManySends
 from server.submission import RecipientsRefused, SubmissionRefused, SubmissionUnavailable, SubmissionUncertain
 from server.tool import Declined
 
@@ -15,6 +23,9 @@ def changing_flags() -> Iterator[None]:
     """Errors of the mail server as what the client can do about them."""
     try:
         yield
+    except (sqlite3.Error, StoreError):
+        # After upstream said yes none comes out any more.
+        raise Declined("The mirror of this mailbox cannot be used now. Nothing was changed; try again later.") from None
     except MessageChanged:
         raise Declined(
             "The mail server no longer has this message as the mirror knows it. List the folder again."
@@ -45,6 +56,11 @@ def sending() -> Iterator[None]:
     except TooManySends as exc:
         minutes = -(-exc.seconds // 60)
         raise Declined(f"Not sent: the hourly limit is reached. The next mail fits in {minutes:.0f} minutes.") from None
+    except StateUnavailable:
+        raise Declined(
+            "Not sent: the journal of sent mail cannot be written, and nothing is sent without it. Nobody received it. "
+            "Try again later, or ask the operator."
+        ) from None
     except RecipientsRefused as exc:
         named = ", ".join(f"{address} ({reply})" for address, reply in exc.refused)
         raise Declined(f"Not sent: the mail server refused {named}. Nobody received it.") from None

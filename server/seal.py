@@ -30,6 +30,8 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from server.unusable import FileUnusable
+
 KEY_BYTES = 32
 UID_CHARS = 22
 MAX_SEALED_CHARS = 512
@@ -39,7 +41,7 @@ _MAX_PLAIN_BYTES = 1_024
 Json = None | bool | int | float | str | Sequence["Json"]
 
 
-class KeyUnsafe(RuntimeError):
+class KeyUnsafe(FileUnusable):
     """The data key cannot be trusted or used; the text says what to do."""
 
 

@@ -15,6 +15,7 @@ from config.settings import load_settings
 from mirror.database import private_folder
 from mirror.lock import Lock
 from server.app import Parts, build_app, build_local
+from server.connection import Connection, raise_open_files
 from server.live import LiveSettings
 from server.state import State
 from server.supervisor import Supervisor
@@ -32,10 +33,11 @@ class AlreadyServing(RuntimeError):
 def serve(config: Path, settings: Settings, *, ready: Callable[[], None] = lambda: None) -> None:
     """Serve MCP over HTTP, and keep the mirrors in step, until a signal ends it.
 
-    settings: where to listen and where the files live. ready: called once the port is open. Raises AlreadyServing, and
-    OSError when the address is not to be had.
+    settings: where to listen and where the files live. ready: called once the port is open. Raises AlreadyServing,
+    FileUnusable, and OSError when the address is not to be had.
     """
     place = settings.server
+    raise_open_files()
     lock = Lock(private_folder(place.data_dir) / "serve.lock")
     if not lock.acquire():
         raise AlreadyServing(
@@ -49,7 +51,7 @@ def serve(config: Path, settings: Settings, *, ready: Callable[[], None] = lambd
         ):
             options = uvicorn.Config(
                 build_app(parts, healthy=supervisor.is_well),
-                http="h11",  # httptools fails a header rule of the MCP conformance suite
+                http=Connection,  # of h11: httptools fails a header rule of the MCP conformance suite
                 ws="none",
                 access_log=False,
                 log_config=None,

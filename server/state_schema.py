@@ -10,6 +10,8 @@ import sqlite3
 
 from sqlite_utils import Database, Migrations
 
+from server.unusable import FileUnusable
+
 migrations = Migrations("state")
 
 
@@ -66,5 +68,5 @@ def migrate(connection: sqlite3.Connection) -> None:
         migrations.apply(db)
 
 
-class StateTooNew(RuntimeError):
+class StateTooNew(FileUnusable):
     """The file was written by a newer version of this program."""

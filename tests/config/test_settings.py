@@ -120,3 +120,9 @@ def test_a_preset_gives_way_to_keys_of_its_own(tmp_path: Path) -> None:
     )
     imap = parse_settings(text, tmp_path / "x").users["alice"].providers["work"].imap
     assert (imap.host, imap.port) == ("imap.gmail.com", 1993)
+
+
+@pytest.mark.parametrize("text", ["", "\n  \n", "# everything commented out\n"])
+def test_a_file_that_says_nothing_is_broken(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="says nothing"):
+        parse_settings(text, tmp_path / "postmirror.toml")

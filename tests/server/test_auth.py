@@ -255,3 +255,12 @@ def test_after_the_grace_period_nothing_is_served(config_file: ConfigFile, how: 
         assert door.http.get(f"{door.url}/healthz").json() == {"status": "degraded"}
         config_file.write()
         assert caller.call("list_folders").status == 200
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/attachments/abc"])
+def test_a_foreign_origin_is_refused_on_every_path(door: Door, path: str) -> None:
+    def status(**headers: str) -> int:
+        return door.http.get(f"{door.url}{path}", headers=headers).status_code
+
+    assert status(Origin="https://evil.example") == 403
+    assert status(Origin="http://localhost:3000") == status() != 403

@@ -4,7 +4,10 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from config.identity import Settings
+from config.settings import ConfigError
 from server.live import LiveSettings
 
 
@@ -61,3 +64,20 @@ def test_where_the_server_listens_and_keeps_its_files_is_read_at_the_start_only(
     after = live.in_force()
     assert (after.settings.server.port, after.settings.server.data_dir) == (1, Path("/one"))
     assert after.digest == before.digest
+
+
+def test_a_file_that_is_gone_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def checked(path: Path) -> Settings:
+        try:
+            return load(path)
+        except OSError as exc:
+            raise ConfigError(path, ["there is no such file"]) from exc
+
+    file = tmp_path / "file"
+    file.write_text("1h")
+    live = LiveSettings(file, checked)
+    file.unlink()
+    for _ in range(5):
+        grace(live)
+    assert live.error
+    assert len([each for each in caplog.records if each.levelname == "ERROR"]) == 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.identity import ContentPolicy, OutboundPolicy, Profile
+from config.identity import AttachmentRule, ContentPolicy, OutboundPolicy, Profile
 from mirror.message import Address, Attachment
 from mirror.mirrored import FolderState, MirroredMessage, State
 from server.policy import (
@@ -99,7 +99,7 @@ def test_one_denied_sender_of_several_hides_and_none_at_all_is_not_allowed() -> 
     assert visible(two, ContentPolicy(from_deny=("*@y.example",)), NOW) is None
     assert visible(two, ContentPolicy(from_allow=("*@x.example",)), NOW) is None
     assert visible(nobody, ContentPolicy(from_allow=("*",)), NOW) is None
-    assert visible(nobody, ContentPolicy(from_deny=("*",)), NOW) is not None
+    assert visible(nobody, ContentPolicy(from_deny=("nobody@x",)), NOW) is None
 
 
 def test_fields_are_withheld_one_by_one() -> None:
@@ -221,3 +221,86 @@ def test_recipients_are_denied_by_name(allow: list[str], deny: list[str], denied
 
 def test_without_an_outbound_policy_nothing_may_be_sent() -> None:
     assert check_outbound([parse_recipient("bob@example.org")], 1, None) is not None
+
+
+@pytest.mark.parametrize(
+    ("allow", "deny", "address", "may"),
+    [
+        ("sam@example.org", "x@x", "SAM@Example.ORG", True),
+        ("sam@example.org", "x@x", "\u017fam@example.org", False),
+        ("boss@example.org", "x@x", "bo\u00df@example.org", False),
+        ("bo\u00df@example.org", "x@x", "boss@example.org", False),
+        ("*@b\u00fccher.example", "x@x", "bob@xn--bcher-kva.example", True),
+        ("*@xn--bcher-kva.example", "x@x", "bob@B\u00dcCHER.example", True),
+        ("*@*.b\u00fccher.example", "x@x", "bob@mail.xn--bcher-kva.example", True),
+        ("*", "J\u00d6RG@*", "j\u00f6rg@example.org", False),
+        ("*", "sam@*", "\u017fam@example.org", False),
+        ("*", "*@*b\u00fccher.example", "bob@xn--bcher-kva.example", False),
+        ("*", "*@secret.example.", "bob@secret.example", False),
+    ],
+)
+def test_what_allows_a_recipient_is_narrow_and_what_denies_is_wide(
+    allow: str, deny: str, address: str, may: bool
+) -> None:
+    policy = OutboundPolicy(to_allow=(allow,), to_deny=(deny,))
+    assert (check_recipients([parse_recipient(address)], policy) == ()) is may
+
+
+@pytest.mark.parametrize(
+    "sender",
+    [
+        Address("", "ceo@secret.example"),
+        Address("", "CEO@Secret.Example."),
+        Address("", "'ceo@secret.example'"),
+        Address("", "[ceo@secret.example]"),
+        Address("", '"ceo"@secret.example'),
+        Address("ceo@secret.example", ""),
+        Address("CEO <ceo@secret.example>", ""),
+        Address("the 'ceo@secret.example'", "x@other.example"),
+        Address("ceo\uff20secret.example", ""),
+        Address("", "\uff43eo@secret.example"),
+        Address("", "ceo@secret\u3002example"),
+        Address("CEO", ""),
+    ],
+)
+def test_a_denied_sender_stays_denied_in_every_spelling(sender: Address) -> None:
+    message = replace(MESSAGE, from_=(sender,))
+    assert visible(message, ContentPolicy(from_deny=("ceo@secret.example",)), NOW) is None
+    assert visible(message, ContentPolicy(from_deny=("*@SECRET.example.",)), NOW) is None
+
+
+@pytest.mark.parametrize("pattern", ["*@b\u00fccher.example", "*@xn--bcher-kva.example", "*@BU\u0308CHER.example"])
+@pytest.mark.parametrize("address", ["a@b\u00fccher.example", "a@XN--BCHER-KVA.example", "a@bu\u0308cher.example."])
+def test_a_sender_rule_names_both_spellings_of_a_domain(pattern: str, address: str) -> None:
+    message = replace(MESSAGE, from_=(Address("", address),))
+    assert visible(message, ContentPolicy(from_deny=(pattern,)), NOW) is None
+    assert visible(message, ContentPolicy(from_allow=(pattern,)), NOW) is not None
+
+
+@pytest.mark.parametrize(
+    "subject", ["\uff33alary r\u00e9sum\u00e9", "SALARY RE\u0301SUME\u0301", "a salary r\u00e9sum\u00e9"]
+)
+@pytest.mark.parametrize("pattern", ["*salary r\u00e9sum\u00e9*", "*Salary re\u0301sume\u0301*"])
+def test_a_denied_subject_stays_denied_in_every_spelling(subject: str, pattern: str) -> None:
+    assert visible(replace(MESSAGE, subject=subject), ContentPolicy(subject_deny=(pattern,)), NOW) is None
+
+
+@pytest.mark.parametrize("address", ["o'brien@example.org", "bob@example.org", "weird@x", "a@b@c"])
+def test_a_deny_rule_for_others_hides_no_ordinary_sender(address: str) -> None:
+    message = replace(MESSAGE, from_=(Address("Bob (work)", address),))
+    assert visible(message, ContentPolicy(from_deny=("ceo@secret.example",)), NOW) is not None
+
+
+@pytest.mark.parametrize(
+    ("policy", "told"),
+    [
+        (ContentPolicy(attachments=AttachmentRule()), {"hidden_chars", "idn_sender", "att_path"}),
+        (ContentPolicy(), {"hidden_chars", "idn_sender"}),
+        (ContentPolicy(bodies=False), {"idn_sender"}),
+    ],
+)
+def test_findings_about_what_is_withheld_are_withheld_too(policy: ContentPolicy, told: set[str]) -> None:
+    message = replace(MESSAGE, findings={"hidden_chars": 3, "idn_sender": 1, "att_path": 1})
+    shown = visible(message, policy, NOW)
+    assert shown is not None
+    assert set(shown.findings) == told

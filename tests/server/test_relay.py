@@ -346,6 +346,20 @@ def test_foreign_hidden_gone_and_misplaced_uids_give_the_same_bytes(data_dir: Pa
         assert bad[0].is_error
 
 
+def test_findings_are_told_beside_the_content(data_dir: Path) -> None:
+    settings = settings_for(data_dir, free_port())
+    odd = Mail("odd", '"ceo@example.org" <eve@evil.example>', text="Hello\u200b")
+    fill_mirror(settings, "alice", "work", [Folder("INBOX", [odd, Mail("plain", minutes=1)])])
+    with Door(settings) as door:
+        caller = door.caller()
+        uids = [uid_of(caller, "odd"), uid_of(caller, "plain")]
+        one = caller.call("read_message", folder="INBOX", uid=uids[0]).value
+        several = caller.call("read_messages", folder="INBOX", uids=uids).value["messages"]
+    assert one["findings"]["display_name_has_other_address"] == 1
+    assert several[0]["findings"] == one["findings"]
+    assert "findings" not in several[1]
+
+
 def test_read_messages_keeps_the_order_collapses_repetitions_and_reports_what_is_missing(door: Door) -> None:
     caller = door.caller()
     lunch, report = uid_of(caller, "Lunch"), uid_of(caller, "Report")

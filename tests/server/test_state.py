@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from config.identity import Token
-from server.state import State, TokenExists, TokenUnknown, TooManySends, digest
+from server.state import State, StateUnavailable, TokenExists, TokenUnknown, TooManySends, digest
 
 SEND: dict[str, Any] = {
     "user": "alice",
@@ -124,3 +124,18 @@ def test_a_send_that_a_dead_process_left_open_becomes_uncertain(state: State, mo
     monkeypatch.setattr("server.state._ABANDONED", -1.0)
     assert state.recover() == 1
     assert [line.state for line in state.submissions()] == ["uncertain"]
+
+
+def test_a_file_that_was_replaced_is_not_used_any_more(state: State, data_dir: Path) -> None:
+    _, secret = state.issue_token("alice", "assistant", name="laptop")
+    for file in data_dir.glob("state.db*"):
+        file.unlink()
+    with pytest.raises(StateUnavailable):
+        state.find_token(digest(secret), ())
+    other = State(data_dir)
+    other.revoke("laptop", configured=["laptop"])
+    other.close()
+    with pytest.raises(StateUnavailable):
+        state.find_token(digest(secret), ())
+    with pytest.raises(StateUnavailable):
+        state.begin_submission(**SEND)

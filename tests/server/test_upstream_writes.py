@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,22 @@ def listed_flags(caller: Caller, subject: str) -> list[str]:
     """The flags that the very next list shows."""
     messages = caller.call("list_messages", folder="INBOX").value["messages"]
     return next(list(each["flags"]) for each in messages if each["subject"] == subject)
+
+
+def test_a_flag_that_only_the_mirror_could_not_write_down_is_changed(
+    door: Door, second_client: SecondClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = door.caller()
+    uid = uid_of(caller, "third")
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("mirror.store.Store.set_flags", full)
+    answer = caller.call("update_message_flags", folder="INBOX", uid=uid, flags=["flagged"], action="add").value
+    assert answer["flags"] == ["flagged"]
+    assert "mirror" in answer["note"]
+    assert "\\Flagged" in flags_of(second_client, MAILS[2])
 
 
 def test_a_flag_is_set_upstream_and_shown_by_the_very_next_list(door: Door, second_client: SecondClient) -> None:
