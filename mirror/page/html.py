@@ -17,16 +17,12 @@ from mirror.page.inherited import Inherited, with_old_attributes
 from mirror.page.markup import BLOCKS, TAGS, Markup
 from mirror.page.plain import PlainText
 from mirror.page.stylesheet import Rule, StyleSheet, applies, fits
+from mirror.page.tags import NOT_SHOWN
 from mirror.page.tree import parse_html
 
 MAX_NODES = 60_000
 _MAX_URL = 2_000
 _MAX_ANCESTORS = 50
-_DROPPED = frozenset([
-    "applet", "area", "audio", "base", "canvas", "datalist", "embed", "frame", "frameset", "iframe", "input",
-    "link", "map", "math", "meta", "noembed", "noframes", "noscript", "object", "option", "param", "script",
-    "select", "source", "style", "svg", "template", "textarea", "title", "video", "xml", "xmp",
-])  # fmt: skip
 _DROPPED_PREFIXES = ("v:", "w:", "m:")
 _BREAKS_LINE = BLOCKS | frozenset([
     "address", "article", "aside", "body", "center", "details", "dialog", "fieldset", "figcaption", "figure",
@@ -122,11 +118,11 @@ class _Walk:
 
     def _start(self, element: lxml.html.HtmlElement) -> tuple[bool, bool]:
         tag = element.tag
-        if self.dropped_depth or tag in _DROPPED or tag.startswith(_DROPPED_PREFIXES):
+        if self.dropped_depth or tag in NOT_SHOWN or tag.startswith(_DROPPED_PREFIXES):
             self.dropped_depth += 1
             return True, False
         attributes = element.attrib
-        is_hidden = "hidden" in attributes or (tag == "dialog" and "open" not in attributes)
+        is_hidden = "hidden" in attributes or "popover" in attributes or (tag == "dialog" and "open" not in attributes)
         if attributes or self.sheet:
             style = attributes.get("style", "")
             if self.sheet:

@@ -7,7 +7,7 @@ what holds on a desktop screen counts, because mail hides its mobile parts there
 import re
 from dataclasses import dataclass
 
-from mirror.page.css import declared
+from mirror.page.declarations import declared
 
 _MAX_SHEET = 200_000
 _MAX_RULES = 1_000
