@@ -35,6 +35,11 @@ class Look:
     opacity: float = 1.0
 
     @property
+    def is_tiny(self) -> bool:
+        """Whether its font size alone takes text from sight."""
+        return self.font is not None and self.font[1] <= (TINY if self.font[0] == "px" else TINY / 16)
+
+    @property
     def is_hiding(self) -> bool:
         """Whether it takes anything from sight, by itself or for what an element passes on."""
         return (

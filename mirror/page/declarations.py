@@ -48,7 +48,8 @@ _SHAPES = frozenset([
 ])  # fmt: skip
 _COLORS = frozenset(["color", "background", "background-color", "background-image", "-webkit-text-fill-color"])
 _NEVER_NEGATIVE = frozenset(["font-size", "height", "width", "zoom"])
-_SHAPE = re.compile(r"(?:[a-z0-9-]+\([^;{}]*\)|none|auto|[xyz]|[a-z]+-box|[+-]?[\d.]+(?:deg|rad|grad|turn)|\s)+")
+_SHAPE_WORDS = frozenset(["none", "auto", "x", "y", "z", "border-box", "padding-box", "content-box", "margin-box"])
+_ANGLE = re.compile(r"[+-]?[\d.]{1,20}(?:deg|rad|grad|turn)")
 _FONT = re.compile(
     rf"(?:(?:[a-z-]+|[1-9]\d{{0,3}})\s+){{0,7}}(?:({NUMBER}(?:[a-z]{{1,4}}|%)?|[a-z]+\([^;]*\))|[a-z-]+)"
     r"\s*(?:/\s*[^\s]+)?\s+[^\s/].*"
@@ -142,7 +143,9 @@ def _is_valid(name: str, value: str) -> bool:
     if name == "font":
         return _FONT.fullmatch(value) is not None or value in ("caption", "icon", "menu", "message-box", "status-bar")
     if name in _SHAPES:
-        return _SHAPE.fullmatch(value) is not None
+        return bool(value) and (
+            "(" in value or all(word in _SHAPE_WORDS or _ANGLE.fullmatch(word) for word in value[:100].split())
+        )
     if name == "font-size" and value in _FONT_WORDS:
         return True
     if name in _NEVER_NEGATIVE and value.startswith("-") and "(" not in value:

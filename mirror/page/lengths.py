@@ -17,7 +17,7 @@ NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
 _SINGLE = re.compile(rf"({NUMBER})\s?([a-z]{{1,5}}|%)?")
 _TOKEN = re.compile(r"\s*(?:((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)([a-z]{1,5}|%)?|([a-z-]*\()|([-+*/),]))")
 _FUNCTIONS = frozenset(["(", "calc(", "-webkit-calc(", "-moz-calc(", "min(", "max(", "clamp("])
-_MAX_SUM = 300
+_MAX_SUM = 100
 _MAX_DEPTH = 20
 
 
@@ -64,7 +64,7 @@ class _Sum:
         self.units = units
         self.tokens: list[re.Match[str]] = []
         position, end = 0, len(value.rstrip())
-        while position < end and (match := _TOKEN.match(value, position)):
+        while end <= _MAX_SUM and position < end and (match := _TOKEN.match(value, position)):
             self.tokens.append(match)
             position = match.end()
         self.is_read = position == end <= _MAX_SUM
