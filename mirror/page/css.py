@@ -22,7 +22,8 @@ _UNSAID = frozenset(["inherit", "unset", "revert", "revert-layer", "currentcolor
 class Look:
     """What a style declares; None where it says nothing.
 
-    hides: the element and all it holds. opacity: of its own, 0 to 1; those of its ancestors multiply. font: ("px" | "em", number). invisible: visibility, which a child may override.
+    hides: the element and all it holds. opacity: of its own, 0 to 1; those of its ancestors multiply.
+    font: ("px" | "em", number). invisible: visibility, which a child may override.
     color, background: (red, green, blue), or False for "cannot tell" (an image, a variable, transparent).
     """
 

@@ -19,6 +19,9 @@ _NEVER = frozenset([
     "hover", "focus", "active", "visited", "checked", "target", "focus-within", "focus-visible", "disabled", "empty",
     "before", "after", "first-line", "first-letter", "selection", "placeholder", "marker", "indeterminate", "invalid",
 ])  # fmt: skip
+_BRACKETS = re.compile(r"\[[^\]]*\]")
+_HELD = str.maketrans(" >+~", "\1\2\3\4")
+_RELEASED = str.maketrans("\1\2\3\4", " >+~")
 _MAX_STEPS = 30
 _MAX_ALTERNATIVES = 20
 
@@ -102,12 +105,14 @@ def _selector(text: str) -> tuple[Selector | None, bool]:
         text = re.sub(r"(?<![^\s>+~])\0+(?![^\s>+~\0])", "*", text).replace("\0", "")
         pseudos = len(names)
         is_exact = False
+    if "[" in text:
+        text = _BRACKETS.sub(lambda match: match[0].translate(_HELD), text)
     pieces = _SPLIT.split(text.strip())
     if not pieces[0] or len(pieces) > 2 * _MAX_STEPS:
         return None, False
     steps: list[tuple[Compound, str]] = []
     for piece, combinator in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
-        step = _compound(piece)
+        step = _compound(piece.translate(_RELEASED))
         if step is None:
             return None, False
         steps.append((step, combinator or " "))

@@ -165,10 +165,11 @@ _TABLE_BODY = Compound("tbody", "", ())
 
 
 def _others(element: lxml.html.HtmlElement, combinator: str) -> Iterable[lxml.html.HtmlElement]:
-    if combinator == "~":
-        return element.itersiblings(preceding=True)
-    if combinator == " ":
-        return element.iterancestors()
+    if combinator in "~ ":
+        others: Iterable[lxml.html.HtmlElement] = (
+            element.itersiblings(preceding=True) if combinator == "~" else element.iterancestors()
+        )
+        return others
     other = element.getparent() if combinator == ">" else element.getprevious()
     return () if other is None else (other,)
 

@@ -220,6 +220,50 @@ def test_rules_that_do_not_hold_hide_nothing(rule: str, element: str) -> None:
     assert shown(f"<style>{rule}</style>{element}") == "text"
 
 
+@pytest.mark.parametrize(
+    ("rule", "element"),
+    [
+        ("[class=x]{display:none}", "<p class=x>gone</p>"),
+        ('p[class~="x"]{display:none}', '<p class="a x">gone</p>'),
+        ("[data-a^=b]{display:none}", "<p data-a=bc>gone</p>"),
+        (r".\78{display:none}", "<p class=x>gone</p>"),
+        (r".a\:x{display:none}", '<p class="a:x">gone</p>'),
+        ("p:not(.z){display:none}", "<p>gone</p>"),
+        (":is(.z,.x){display:none}", "<p class=x>gone</p>"),
+        ("i + p{display:none}", "<i></i><p>gone</p>"),
+        ("i ~ p{display:none}", "<i></i><b></b><p>gone</p>"),
+        ("p:nth-child(n){display:none}", "<p>gone</p>"),
+        ("@supports (display:block){.x{display:none}}", "<p class=x>gone</p>"),
+        ("@layer a{.x{display:none}}", "<p class=x>gone</p>"),
+        ("@media not print{.x{display:none}}", "<p class=x>gone</p>"),
+        ("@media print,screen{.x{display:none}}", "<p class=x>gone</p>"),
+        ("@media (max-width:99999px){.x{display:none}}", "<p class=x>gone</p>"),
+        ("@media (width>=1px){.x{display:none}}", "<p class=x>gone</p>"),
+        ("body{.x{display:none}}", "<p class=x>gone</p>"),
+        ("p{&.x{display:none}}", "<p class=x>gone</p>"),
+        ('.y{content:"}"}.x{display:none}', "<p class=x>gone</p>"),
+        (".x{display:none}.x,::-bad(y){display:block}", "<p class=x>gone</p>"),
+        (".x{display:none}@supports (a:b){.x{display:block}}", "<p class=x>gone</p>"),
+        ("".join(f".y{n}{{color:red}}" for n in range(1_200)) + ".x{display:none}", "<p class=x>gone</p>"),
+        (" " * 210_000 + ".x{display:none}", "<p class=x>gone</p>"),
+        (",".join(f".y{n}" for n in range(500)) + ",.x{display:none}", "<p class=x>gone</p>"),
+        (".x{display:none}", f'<p class="{"a " * 300}x">gone</p>'),
+        (".r .x{display:none}", f"<div class=r>{'<div>' * 60}<p class=x>gone</p>{'</div>' * 61}"),
+    ],
+    ids=range(26),
+)
+def test_rules_that_may_hold_hide(rule: str, element: str) -> None:
+    assert shown(f"<style>{rule}</style>{element}stays") == "stays"
+
+
+def test_sheet_beyond_the_limits_hides_what_it_may_hide_and_says_so() -> None:
+    rules = "".join(f".y{n}{{opacity:.{n}}}" for n in range(6_000))
+    content = read_content(html_mail(f"<style>{rules}.x{{display:none}}</style><p class=x>gone</p>"))
+
+    assert content.text == ""
+    assert content.findings["truncated_style"] == 1
+
+
 def test_style_block_for_print_hides_nothing() -> None:
     assert shown("<style media=print>p{display:none}</style><p>text</p>") == "text"
 
