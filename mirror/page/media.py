@@ -2,6 +2,8 @@
 
 import re
 
+_AT_RULE = re.compile(r"(@[\w-]*)(.*)", re.S)
+_MAY_HOLD = frozenset(["@layer", "@container", "@scope", "@document", "@nest"])
 _FEATURE = re.compile(r"\(\s*([\w-]+)\s*(?:[:<>=]+\s*([^()]*))?\)")
 _WIDTH = re.compile(r"(?:(min|max)-(?:device-)?)?width")
 _LENGTH = re.compile(r"(\d+(?:\.\d*)?)\s*(px|r?em)?")
@@ -15,22 +17,16 @@ _NEVER = frozenset(["prefers-color-scheme:dark", "-ms-high-contrast", "monochrom
 
 def applies(at_rule: str) -> bool | None:
     """Whether what stands in this block holds (`@media (min-width: 400px)`); None when that cannot be told."""
-    name, _, condition = at_rule.strip().lower()[:2_000].partition(" ") if " " in at_rule else _parted(at_rule.lower())
+    match = _AT_RULE.match(at_rule.strip().lower()[:2_000])
+    if match is None:
+        return False
+    name, condition = match[1], match[2].strip()
     if name == "@media":
         holding = [_holds(query.strip()) for query in condition.split(",")]
         return True if True in holding else None if None in holding else False
     if name == "@supports":
         return False if _OTHER_ENGINES.search(condition) and "not" not in condition else None
-    if name.startswith("@media"):
-        return applies(f"@media {at_rule.strip()[6:]}")
-    return (
-        None if name in ("@layer", "@container", "@scope", "@document", "@nest") or name.startswith("@supp") else False
-    )
-
-
-def _parted(at_rule: str) -> tuple[str, str, str]:
-    name = re.match(r"@[\w-]*", at_rule.strip())
-    return (name[0] if name else "", " ", at_rule.strip()[name.end() if name else 0 :])
+    return None if name in _MAY_HOLD else False
 
 
 def _holds(query: str) -> bool | None:

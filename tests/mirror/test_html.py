@@ -235,6 +235,8 @@ def test_rules_that_do_not_hold_hide_nothing(rule: str, element: str) -> None:
         ("p:nth-child(n){display:none}", "<p>gone</p>"),
         ("@supports (display:block){.x{display:none}}", "<p class=x>gone</p>"),
         ("@layer a{.x{display:none}}", "<p class=x>gone</p>"),
+        ("@container(min-width: 1px){.x{display:none}}", "<p class=x>gone</p>"),
+        ("@media\n(min-width: 1px){.x{display:none}}", "<p class=x>gone</p>"),
         ("@media not print{.x{display:none}}", "<p class=x>gone</p>"),
         ("@media print,screen{.x{display:none}}", "<p class=x>gone</p>"),
         ("@media (max-width:99999px){.x{display:none}}", "<p class=x>gone</p>"),
@@ -250,7 +252,7 @@ def test_rules_that_do_not_hold_hide_nothing(rule: str, element: str) -> None:
         (".x{display:none}", f'<p class="{"a " * 300}x">gone</p>'),
         (".r .x{display:none}", f"<div class=r>{'<div>' * 60}<p class=x>gone</p>{'</div>' * 61}"),
     ],
-    ids=range(26),
+    ids=range(28),
 )
 def test_rules_that_may_hold_hide(rule: str, element: str) -> None:
     assert shown(f"<style>{rule}</style>{element}stays") == "stays"
