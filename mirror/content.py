@@ -5,9 +5,10 @@
               -> clean_html            -> the HTML that readers get (bleach), later than the text
 
 Whatever a person would not see is in none of it. `findings` counts what was left out or looked odd: hidden_chars,
-invisible_chars, low_contrast_chars, remote_images, alternative_mismatch, display_name_has_other_address,
-mixed_script_name, idn_sender, several_senders, att_path, att_active_type, att_double_extension, truncated_*,
-junk_header_lines, broken_boundary, encrypted, signed, calendar, content_degraded. It informs, it does not decide.
+invisible_chars, low_contrast_chars, remote_images, alternative_mismatch, html_without_text (the text is a plain part
+that nobody saw), html_not_read, display_name_has_other_address, mixed_script_name, idn_sender, several_senders,
+att_path, att_active_type, att_double_extension, truncated_*, junk_header_lines, broken_boundary, encrypted, signed,
+calendar, content_degraded. It informs, it does not decide.
 """
 
 import re
@@ -89,6 +90,8 @@ def degraded(raw: bytes, reason: str) -> Content:
     message = read_message(raw[:_MAX_DEGRADED])
     word = re.sub("[^a-z_]", "", reason.lower())[:20]
     findings = Findings(message.findings) + Findings(["content_degraded", f"degraded_{word}"])
+    if len(raw) > _MAX_DEGRADED:
+        findings["truncated_input"] += 1
     message = replace(message, attachments=(), findings=dict(findings))
     return _cleaned(message, packed(message))
 
@@ -143,6 +146,7 @@ def _shown(message: Message, findings: Findings) -> tuple[str, str]:
         plain = _joined_plain(plain_only, message.hint, unseen)
         if page.text.is_blank:
             findings.update(unseen)
+            findings["html_without_text"] += bool(plain.strip())
             return plain, ""
         if _differ(plain, seen):
             findings["alternative_mismatch"] += 1
@@ -160,6 +164,13 @@ def _write_plain(written: str, page: Page) -> None:
 
 
 def _stripped(message: Message, findings: Findings) -> str:
+    """Text of a mail that is not read: of HTML that cannot hide anything, or plain text where there is no HTML."""
+    is_cut = "truncated_input" in message.findings and b"multipart/" in message.header.lower()
+    html_bodies = [body for body in message.bodies if body.media_type == "text/html"]
+    if is_cut or (html_bodies and len(html_bodies) != len(message.bodies)):
+        # Of an alternative, a person sees the HTML: the plain form may say anything.
+        findings["html_not_read"] += 1
+        return ""
     texts = (
         strip_tags(_decoded(body, message.hint), findings)
         if body.media_type == "text/html"

@@ -59,7 +59,8 @@ class Mailbox:
         """The next messages of a folder that match."""
         policy = self.caller.policy.content
         restricted = view(policy, self.now)
-        page = self.reader.page(folder.id, query, after, limit, restricted)
+        since = None if policy.max_age is None else self.now - policy.max_age
+        page = self.reader.page(folder.id, query, after, limit, restricted, since)
         if restricted is not None:
             return page
         shown = [seen for message in page.messages if (seen := visible(message, policy, self.now)) is not None]

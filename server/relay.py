@@ -319,7 +319,8 @@ def relay_tools(relay: Relay) -> list[Tool[Any]]:
             "search_messages",
             "Search messages",
             "Find messages in a folder. The answer is like that of list_messages; searched_back_to, when it is there, "
-            "means that time ran out at that date and next_cursor goes on from it.\n" + QUERY_LANGUAGE,
+            "means that time ran out at that date and next_cursor goes on from it. A page may have few messages or "
+            "none and still a next_cursor.\n" + QUERY_LANGUAGE,
             SearchMessages,
             relay.search_messages,
             READS,

@@ -7,21 +7,27 @@ what a browser ignores and opens again what it carries on.
 
 import re
 
-_TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)([^<>]{0,4000})>")
+from mirror.page.tags import replaced
+
 # Words first: a search for one is a hundred times as fast as the pattern.
 _WORDS = (
     "display", "visib", "hidden", "opacity", "mso-hide", ":-", ": -", "clip", "overflow", "scale", "zoom", "translate",
-    "font-size", "font:", "\\", "/*",
+    "font-size", "font:", "\\", "/*", "contain", "transform", "rotate", "filter", "inset", "popover", "dialog",
+    "(", "&", ":+", "000", "e+",
 )  # fmt: skip
 _MAY_HIDE = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*[hc]|\shidden[\s>=/]|opacity\s*:|mso-hide|"
-    r"(?:indent|left|top|right|bottom)\s*:\s*-|margin\s*:[^;\"'}]{0,30}-\d|clip(?:-path)?\s*:|overflow|(?:scale|zoom)[xyz3d]*\s*[:(]|translate|"
-    r"font-size\s*:\s*(?:[0-2](?!\d)|\.)|font\s*:[^;\"'}]{0,40}(?<!\d)[0-2](?!\d)|\\|/\*"
+    r"display\s*:\s*(?:none|var)|visibility\s*:\s*[hcv]|\shidden[\s>=/]|opacity\s*:|mso-hide|popover|<dialog|"
+    r"(?:indent|left|top|right|bottom|start|end|margin)\s*:[^;\"'}]{0,30}-[\d.]|clip(?:-path)?\s*:|overflow|"
+    r"contain\s*:|(?:scale|zoom)[xyz3d]*\s*[:(]|translate|transform|rotate|filter|inset|"
+    r"font-size\s*:\s*(?:[+0-2](?!\d)|\.)|font\s*:[^;\"'}]{0,40}(?<![1-9])[0-2](?!\d)|\\|/\*|"
+    r"(?:calc|var|min|max|clamp)\(|:\s*\+?\d{4}|\de\d|\de\+|content-v|"
+    # Letters and signs of a style, written as character references.
+    r"&#(?:x0*[2-7][0-9a-f](?![0-9a-f])|0*(?:4\d|5\d|6[145-9]|[7-9]\d|1[012]\d)(?!\d))|"
+    r"&(?:colon|tab|newline|semi|lpar|rpar|period|num|sol|bsol|lowbar|hyphen|dash)"
 )
 _VOID = frozenset([
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
 ])  # fmt: skip
-_RAW_TEXT = frozenset(["script", "style", "title", "textarea", "xmp", "iframe", "noembed", "noframes", "noscript"])
 _FORMATTING = frozenset(
     ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"]
 )
@@ -55,7 +61,7 @@ def balanced(markup: str) -> str:
     if not any(word in lowered for word in _WORDS) or not _MAY_HIDE.search(lowered):
         return markup
     reading = _Reading()
-    return _TAG.sub(reading.put, markup)
+    return replaced(markup, reading.put)
 
 
 _Entry = tuple[str, str]
@@ -67,28 +73,33 @@ class _Reading:
 
     def __init__(self) -> None:
         self.open: list[_Entry] = []
-        self.raw_text = ""
+        self.has_body = False
         self.waiting: list[_Entry] = []
 
     def put(self, match: re.Match[str]) -> str:
         """What stands in place of a tag."""
         markup, closing, name = match.string, match[1], match[2].lower()
-        if self.raw_text:
-            if closing and name == self.raw_text:
-                self.raw_text = ""
-            return match[0]
         waited = ""
         if self.waiting and (closing or name not in _SPECIAL):
             waited = self._carry_on(self.waiting)
             self.waiting = []
-        if name in ("html", "head", "body") or (name in _VOID and name != "hr"):
+        if name in ("html", "head", "body"):
+            return waited + self._document(name, closing, match[0])
+        if name in _VOID and name != "hr":
             return waited + match[0]
         if closing:
             return waited + self._end(name, match[0], goes_on_with_tag=_NEXT_TAG.match(markup, match.end()) is not None)
-        if name in _RAW_TEXT:
-            self.raw_text = name
-            return waited + match[0]
         return waited + self._start(name, match[0])
+
+    def _document(self, name: str, closing: str, tag: str) -> str:
+        """The tags of the document itself end nothing; a second body adds its attributes to the first."""
+        if closing or self.open or (name == "body" and self.has_body):
+            if closing or name != "body" or not _CARRIED.search(tag):
+                return ""
+            self.open.append(("body", tag))
+            return f"<div{tag[5:]}"
+        self.has_body = self.has_body or name == "body"
+        return tag
 
     def _start(self, name: str, tag: str) -> str:
         carried: list[_Entry] = []

@@ -12,21 +12,17 @@ import lxml.etree
 import lxml.html
 
 from mirror.invisible import Findings, one_line, visible
-from mirror.page.css import PLAIN, look_of
+from mirror.page.css import HIDDEN, MAX_STYLE, PLAIN, look_of
 from mirror.page.inherited import Inherited, with_old_attributes
 from mirror.page.markup import BLOCKS, TAGS, Markup
+from mirror.page.media import applies
 from mirror.page.plain import PlainText
-from mirror.page.stylesheet import Rule, StyleSheet, applies, fits
+from mirror.page.stylesheet import MAX_WORK, OutOfWork, StyleSheet
+from mirror.page.tags import NOT_SHOWN
 from mirror.page.tree import parse_html
 
 MAX_NODES = 60_000
 _MAX_URL = 2_000
-_MAX_ANCESTORS = 50
-_DROPPED = frozenset([
-    "applet", "area", "audio", "base", "canvas", "datalist", "embed", "frame", "frameset", "iframe", "input",
-    "link", "map", "math", "meta", "noembed", "noframes", "noscript", "object", "option", "param", "script",
-    "select", "source", "style", "svg", "template", "textarea", "title", "video", "xml", "xmp",
-])  # fmt: skip
 _DROPPED_PREFIXES = ("v:", "w:", "m:")
 _BREAKS_LINE = BLOCKS | frozenset([
     "address", "article", "aside", "body", "center", "details", "dialog", "fieldset", "figcaption", "figure",
@@ -53,11 +49,15 @@ _MAX_QUOTED_ALT = 300
 
 @dataclass(slots=True)
 class Page:
-    """What is shown of a mail: its text, its small HTML, and how many elements were read for them."""
+    """What is shown of a mail: its text, its small HTML, and how many elements were read for them.
+
+    work: the tests of selectors that are left.
+    """
 
     text: PlainText = field(default_factory=PlainText)
     markup: Markup = field(default_factory=Markup)
     nodes: int = 0
+    work: int = MAX_WORK
 
 
 def read_html(markup: str, page: Page, findings: Findings) -> None:
@@ -65,12 +65,22 @@ def read_html(markup: str, page: Page, findings: Findings) -> None:
     root = parse_html(markup, findings)
     if root is not None:
         page.text.paragraph()
-        _Walk(_sheet(root), page, findings).through(root)
+        sheet = _sheet(root, page.work)
+        _Walk(sheet, page, findings).through(root)
+        page.work = max(0, sheet.work)
 
 
-def _sheet(root: lxml.html.HtmlElement) -> StyleSheet:
-    styles = (style for style in root.iter("style") if applies(f"@media {style.get('media', '')}".strip()))
-    return StyleSheet("\n".join(style.text or "" for style in styles))
+def _sheet(root: lxml.html.HtmlElement, work: int) -> StyleSheet:
+    styles: list[str] = []
+    for style in root.iter("style"):
+        css = style.text or ""
+        media = style.get("media", "")
+        holds = applies(f"@media {media}") if media.strip() else True
+        if holds is not False:
+            # A block that is not closed ends with its style block.
+            styles.append(f"@layer x{{{css}" if holds is None else css)
+            styles.append("}" * max(0, styles[-1].count("{") - styles[-1].count("}")))
+    return StyleSheet("\n".join(styles), work)
 
 
 class _Walk:
@@ -88,6 +98,7 @@ class _Walk:
         self.lists: list[int] = []
         self.links: list[tuple[tuple[int, int], str, int]] = []
         self.pictures = 0
+        self.is_cut = False
         self.targets: set[str] = set()
 
     def through(self, root: lxml.html.HtmlElement) -> None:
@@ -103,10 +114,14 @@ class _Walk:
                 is_dropped, is_hidden = self._start(element)
                 is_open = not (self.dropped_depth or self.hidden_depth) and self._open(element)
                 stack.append((before, is_dropped, is_hidden, is_open))
+                if self.sheet:
+                    self.sheet.opened(element, 1)
                 if element.text:
                     self._write(element.text)
             else:
                 before, is_dropped, is_hidden, is_open = stack.pop()
+                if self.sheet:
+                    self.sheet.opened(element, -1)
                 if not (self.dropped_depth or self.hidden_depth):
                     self._end(element.tag)
                 if is_open:
@@ -116,24 +131,30 @@ class _Walk:
                 self.state = before
                 if element.tail:
                     self._write(element.tail)
+        self.findings["truncated_style"] += self.is_cut
         for *_, is_open in stack:
             if is_open:
                 self.markup.close()
 
     def _start(self, element: lxml.html.HtmlElement) -> tuple[bool, bool]:
         tag = element.tag
-        if self.dropped_depth or tag in _DROPPED or tag.startswith(_DROPPED_PREFIXES):
+        if self.dropped_depth or tag in NOT_SHOWN or tag.startswith(_DROPPED_PREFIXES):
             self.dropped_depth += 1
             return True, False
         attributes = element.attrib
-        is_hidden = "hidden" in attributes or (tag == "dialog" and "open" not in attributes)
+        is_hidden = "hidden" in attributes or "popover" in attributes or (tag == "dialog" and "open" not in attributes)
         if attributes or self.sheet:
             style = attributes.get("style", "")
-            if self.sheet:
-                style = self._with_rules(element, style)
+            is_hidden = is_hidden or len(style) > MAX_STYLE
+            if self.sheet and not is_hidden and not self.hidden_depth:
+                try:
+                    style = f"{self.sheet.declarations(element)};{style}"
+                except OutOfWork:
+                    is_hidden = self.sheet.may_hide
+                    self.is_cut = True
             if "overflow" in style and ("width" in attributes or "height" in attributes):
                 style = f"width:{attributes.get('width', 'auto')};height:{attributes.get('height', 'auto')};{style}"
-            look = look_of(style) if style else PLAIN
+            look = PLAIN if not style.strip(";") else HIDDEN if is_hidden else look_of(style)
             if attributes:
                 look = with_old_attributes(look, element)
             if look is not PLAIN:
@@ -141,12 +162,6 @@ class _Walk:
                 is_hidden = is_hidden or look.hides
         self.hidden_depth += is_hidden
         return False, is_hidden
-
-    def _with_rules(self, element: lxml.html.HtmlElement, style: str) -> str:
-        classes = element.get("class", "")[:500].lower().split()
-        rules = self.sheet.candidates(element.tag, classes, element.get("id", "").lower())
-        declarations = [rule.declarations for rule in rules if not rule.ancestors or _has_ancestors(element, rule)]
-        return ";".join([*declarations, style]) if declarations else style
 
     def _open(self, element: lxml.html.HtmlElement) -> bool:
         tag = element.tag
@@ -239,17 +254,6 @@ class _Walk:
             self.findings["low_contrast_chars"] += len(text.strip())
         self.text.write(text)
         self.markup.write(text)
-
-
-def _has_ancestors(element: lxml.html.HtmlElement, rule: Rule) -> bool:
-    wanted = list(rule.ancestors)
-    for index, ancestor in enumerate(element.iterancestors()):
-        if index >= _MAX_ANCESTORS or not wanted:
-            break
-        classes = ancestor.get("class", "")[:500].lower().split()
-        if fits(wanted[-1], ancestor.tag, classes, ancestor.get("id", "").lower()):
-            wanted.pop()
-    return not wanted
 
 
 def _is_dot(element: lxml.html.HtmlElement) -> bool:

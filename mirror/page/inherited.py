@@ -7,6 +7,7 @@ import lxml.html
 from mirror.page.css import TINY, Look, color_of
 
 _LOW_CONTRAST = 30
+_FAINT = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +19,12 @@ class Inherited:
     color: tuple[int, int, int] | bool = (0, 0, 0)
     background: tuple[int, int, int] | bool = (255, 255, 255)
     see_through: bool = False
+    opacity: float = 1.0
 
     @property
     def is_hidden(self) -> bool:
-        """Text here is invisible or too small to be seen; a child may override both."""
-        return self.invisible or self.font <= TINY
+        """Text here is invisible or too small to be seen, which a child may override, or too faint."""
+        return self.invisible or self.font <= TINY or self.opacity < _FAINT
 
     @property
     def is_low_contrast(self) -> bool:
@@ -45,6 +47,7 @@ class Inherited:
             color=self.color if look.color is None else look.color,
             background=self.background if look.background is None else look.background,
             see_through=self.see_through if look.color is None else look.see_through,
+            opacity=self.opacity * look.opacity,
         )
 
 

@@ -1,38 +1,29 @@
-"""Text of HTML that could not be read in time: tags cut away, in one cheap pass, and nothing that might be hidden."""
+"""Text of HTML that could not be read in time: only of HTML so plain that nothing in it can be hidden."""
 
 import html
 import re
 
 from mirror.invisible import Findings, visible
+from mirror.page.tags import TAG
 
-_NOT_SHOWN = frozenset([
-    "head", "iframe", "noscript", "object", "option", "script", "select", "style", "svg", "template", "textarea",
-    "title", "xml",
+_BREAKS = frozenset([
+    "p", "br", "div", "ul", "ol", "li", "blockquote", "pre", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "html", "body",
 ])  # fmt: skip
-_NAME = re.compile(r"/?[a-zA-Z][\w:-]*")
-# With any of these in it, only a real reading could tell what a person sees.
-_MAY_HIDE = re.compile(
-    r"(?i)display|visib|opacity|font|hid|indent|left|top|clip|transform|overflow|colou?r|\\|class\s*="
-)
+_KNOWN = _BREAKS | {"a", "b", "i", "u", "em", "strong", "head"}
+_LINK = re.compile(r"(?i)\s+href=(?:\"[^\"<>]*\"|'[^'<>]*'|[^\s\"'<>=]+)\s*")
 
 
 def strip_tags(markup: str, findings: Findings) -> str:
-    """Text between the tags; "" when styles or attributes could hide a part of it."""
-    if _MAY_HIDE.search(markup):
-        return ""
+    """Text between the tags; "" and a finding when there is more in it than plain tags and links."""
     shown: list[str] = []
-    within = ""
-    first, *pieces = markup.split("<")
-    shown.append(first)
-    for piece in pieces:
-        match = _NAME.match(piece)
-        name = match[0].lower() if match else ""
-        if within:
-            within = "" if name == f"/{within}" else within
-        elif name in _NOT_SHOWN:
-            within = name
-        if not within:
-            shown.append("\n" if name not in ("a", "/a", "b", "/b", "i", "/i", "span", "/span") else "")
-            shown.append(piece.partition(">")[2])
-    text = visible(html.unescape("".join(shown)), findings)
+    position = 0
+    for match in TAG.finditer(markup):
+        name = (match[2] or "").lower()
+        is_plain = name in _KNOWN and (not match[3].strip(" /\n") or (name == "a" and _LINK.fullmatch(match[3])))
+        if not is_plain or not match[4]:
+            findings["html_not_read"] += 1
+            return ""
+        shown += (markup[position : match.start()], "\n" if name in _BREAKS else "")
+        position = match.end()
+    text = visible(html.unescape("".join((*shown, markup[position:]))), findings)
     return re.sub(r"\n\s+", "\n", text).strip()

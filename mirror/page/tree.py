@@ -7,14 +7,14 @@ import lxml.html
 
 from mirror.invisible import Findings
 from mirror.page.balance import balanced
+from mirror.page.tags import NOT_SHOWN, replaced
 
 MAX_INPUT = 4_000_000
 _MAX_TAGS = 250_000
 # libxml2 drops everything below level 2,048.
 _MAX_NESTED = 1_500
-_TAG = re.compile(r"<(/?)([a-zA-Z][\w:-]*)((?:[^<>]{0,2000}))>")
-_TELLING = re.compile(r"(?i)style|class|id\s*=|hidden|href|src|media")
-_RAW_TEXT = frozenset({"script", "style", "title", "textarea"})
+_TELLING = re.compile(r"(?i)style|class|id\s*=|hidden|popover|href|src|media")
+_MAY_HIDE = frozenset(["dialog", "details"])
 _NEVER_CLOSED = frozenset([
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
 ])  # fmt: skip
@@ -56,7 +56,12 @@ def _parse(markup: str) -> tuple[lxml.html.HtmlElement | None, bool]:
 
 
 def _flattened(markup: str) -> str:
-    """The markup without those deeply nested tags that say nothing about what is shown; their text stays."""
+    """The markup without those deeply nested tags that say nothing about what is shown; their text stays.
+
+    Where a style sheet may hide any element by its name, all tags stay, and the parser drops what is too deep.
+    """
+    if "<style" in markup.lower():
+        return markup
     depth = 0
     dropped: dict[str, list[bool]] = {}
 
@@ -71,9 +76,11 @@ def _flattened(markup: str) -> str:
                 return " "
             depth = max(0, depth - 1)
             return match[0]
-        is_dropped = depth >= _MAX_NESTED and name not in _RAW_TEXT and not _TELLING.search(attributes)
+        is_dropped = (
+            depth >= _MAX_NESTED and name not in NOT_SHOWN and name not in _MAY_HIDE and not _TELLING.search(attributes)
+        )
         open_ones.append(is_dropped)
         depth += not is_dropped
         return " " if is_dropped else match[0]
 
-    return _TAG.sub(kept, markup)
+    return replaced(markup, kept)

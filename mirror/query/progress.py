@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 
 _INSTRUCTIONS = 2_000
 """SQLite instructions between two looks at the clock."""
@@ -14,11 +15,15 @@ _DONE = -(2**62)
 
 
 class OutOfTime(Exception):
-    """A search newest first was cut; everything before the position was tested."""
+    """A search newest first was cut; everything before the position was tested.
 
-    def __init__(self, position: Pair) -> None:
+    shown_back_to: the INTERNALDATE of the last message on the way that a view showed, None for none.
+    """
+
+    def __init__(self, position: Pair, shown_back_to: datetime | None = None) -> None:
         super().__init__(position)
         self.position = position
+        self.shown_back_to = shown_back_to
 
 
 class Progress:

@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -22,7 +22,7 @@ from mirror.query.order import Position
 from mirror.query.plan import superset
 from mirror.query.progress import OutOfTime, Progress
 from mirror.query.search import Scope, Search, content_moment
-from mirror.query.tree import Node, OneOf, Positions, Query, conditions, evaluate, replace_nodes
+from mirror.query.tree import All, Node, OneOf, Positions, Query, ReceivedAt, conditions, evaluate, replace_nodes
 
 View = Callable[[MirroredMessage], MirroredMessage | None]
 """What a profile sees of a message, or None. Its argument has text and headers where they are mirrored.
@@ -36,8 +36,10 @@ pattern could find. It leaves id, content, internaldate and size as they are, an
 class Page:
     """Messages of one folder in the order of the query.
 
-    after: where the next page starts, None when there is none. searched_back_to: None, or the INTERNALDATE down to
-    which the mirror was searched when the time for one call ran out; `after` goes on from there.
+    after: where the next page starts, None when there is none; it may be the place of a message that a view hides, so
+    a client gets it sealed. searched_back_to: None, or the INTERNALDATE down to which the mirror was searched when the
+    time for one call ran out; `after` goes on from there. With a view it is the date of a message that the view shows,
+    or None where it showed none on the way: a date that could be a hidden message's is never given.
     """
 
     messages: list[MirroredMessage]
@@ -141,13 +143,19 @@ class Reader:
             return self._load(folder_id, message_ids, with_text=True, with_html=with_html, with_headers=with_headers)
 
     def page(
-        self, folder_id: int, query: Query | None, after: Position | None, limit: int, view: View | None = None
+        self,
+        folder_id: int,
+        query: Query | None,
+        after: Position | None,
+        limit: int,
+        view: View | None = None,
+        since: datetime | None = None,
     ) -> Page:
         """The next `limit` messages of a folder that match, in the query's order.
 
         after: None for the first page, else what the previous page of the same query said. view: what the profile
         sees; every condition and sort key is then computed from its result. Without a view the messages come without
-        text, with one as the view left them.
+        text, with one as the view left them. since: the view shows nothing older, so that the search ends there.
         """
         wanted = query or Query()
         with self._reading():
@@ -158,7 +166,7 @@ class Reader:
                     wanted = Query(replace_nodes(wanted.filter, self._placed(folder_id, view)), wanted.order)
                 if view is not None:
                     restricted = self._restricted_sorted if wanted.order else self._restricted
-                    return restricted(scope, wanted, after, limit, view)
+                    return restricted(scope, wanted, after, limit, view, since)
                 return (self._sorted if wanted.order else self._newest)(scope, wanted, after, limit)
             finally:
                 self._progress.stop()
@@ -175,17 +183,21 @@ class Reader:
             cut = exc.position
         return self._newest_page(self._load_positions(scope, found), after, limit, cut)
 
-    def _restricted(self, scope: Scope, query: Query, after: Position | None, limit: int, view: View) -> Page:
+    def _restricted(
+        self, scope: Scope, query: Query, after: Position | None, limit: int, view: View, since: datetime | None
+    ) -> Page:
         found: list[MirroredMessage] = []
         cut: Position | None = None
+        back_to: datetime | None = None
         try:
-            for message in self._viewed(scope, query.filter, after, limit, view):
+            for message in self._viewed(scope, query.filter, after, limit, view, since):
                 found.append(message)
                 if len(found) > limit:
                     break
         except OutOfTime as exc:
-            cut = exc.position
-        return self._newest_page(found, after, limit, cut)
+            cut, back_to = exc.position, exc.shown_back_to
+        page = self._newest_page(found, after, limit, cut)
+        return page if page.searched_back_to is None else replace(page, searched_back_to=back_to)
 
     @staticmethod
     def _newest_page(found: list[MirroredMessage], after: Position | None, limit: int, cut: Position | None) -> Page:
@@ -208,10 +220,12 @@ class Reader:
         messages = self._load_positions(scope, found[:limit])
         return Page(messages, found[limit - 1] if len(found) > limit else None)
 
-    def _restricted_sorted(self, scope: Scope, query: Query, after: Position | None, limit: int, view: View) -> Page:
+    def _restricted_sorted(
+        self, scope: Scope, query: Query, after: Position | None, limit: int, view: View, since: datetime | None
+    ) -> Page:
         shown: dict[Position, MirroredMessage] = {}
         try:
-            for message in self._viewed(scope, query.filter, None, scope.messages, view):
+            for message in self._viewed(scope, query.filter, None, scope.messages, view, since):
                 position = order.keys(query.order, message)
                 if after is None or order.is_after(query.order, position, after):
                     shown[position] = message
@@ -221,11 +235,18 @@ class Reader:
         return Page([shown[each] for each in found[:limit]], found[limit - 1] if len(found) > limit else None)
 
     def _viewed(
-        self, scope: Scope, node: Node | None, after: Position | None, limit: int, view: View
+        self,
+        scope: Scope,
+        node: Node | None,
+        after: Position | None,
+        limit: int,
+        view: View,
+        since: datetime | None,
     ) -> Iterator[MirroredMessage]:
         """What a profile sees of the messages that match for it, newest first."""
-        proposed = self._search(scope, None if node is None else superset(node)).newest_first(after, limit)
+        proposed = self._search(scope, _not_before(since, node)).newest_first(after, limit)
         cut: tuple[int, int] | None = None
+        shown_back_to: datetime | None = None
         while cut is None:
             batch: list[Position] = []
             try:
@@ -235,13 +256,16 @@ class Reader:
                 cut = exc.position
             for message in self._load_positions(scope, batch, with_all=True):
                 shown = view(message)
-                if shown is not None and (node is None or evaluate(node, shown)):
+                if shown is None:
+                    continue
+                shown_back_to = shown.internaldate
+                if node is None or evaluate(node, shown):
                     yield shown
             if cut is None and len(batch) < _BATCH:
                 return
             if cut is None and self._progress.is_over():
                 cut = (int(batch[-1][0]), int(batch[-1][1]))
-        raise OutOfTime(cut)
+        raise OutOfTime(cut, shown_back_to)
 
     def _placed(self, folder_id: int, view: View | None) -> Callable[[Node], Node]:
         """Replaces positions by the messages that are there."""
@@ -310,6 +334,15 @@ class Reader:
             for row in self._connection.execute(_MESSAGES, (*loaded, json.dumps(list(message_ids)), folder_id))
         }
         return [found[each] for each in message_ids if each in found]
+
+
+def _not_before(since: datetime | None, node: Node | None) -> Node | None:
+    """What to look at for a view that shows nothing older and may show what matches."""
+    wanted = None if node is None else superset(node)
+    if since is None:
+        return wanted
+    others = wanted.nodes if isinstance(wanted, All) else () if wanted is None else (wanted,)
+    return All((*others, ReceivedAt(">=", int(since.timestamp()))))
 
 
 def _indexes(node: Positions, count: int) -> Iterator[int]:

@@ -65,6 +65,19 @@ INPUTS: dict[str, Callable[[], bytes]] = {
     "a style block of media rules": lambda: _html(b"<style>" + b"@media x{" * 50_000 + b"</style>x"),
     "a style block of escapes": lambda: _html(b"<style>" + b".x{\\64:/**/}" * 40_000 + b"</style>x"),
     "many rules on many elements": _rules_and_elements,
+    "long lists of ancestors": lambda: _html(
+        b"<style>" + (b",".join([b"div p"] * 330) + b"{margin:0}") * 9 + b"</style>" + b"<div><p>x" * 2_000
+    ),
+    "many rules of one ancestor": lambda: _html(
+        b"<style>" + b"".join(b"div p{margin:%dpx}" % n for n in range(3_000)) + b"</style>" + b"<div><p>x" * 2_000
+    ),
+    "many classes, one rule often": lambda: _html(
+        b"<style>"
+        + (b",".join([b".a"] * 600) + b"{margin:0}") * 5
+        + b"</style>"
+        + (b'<p class="' + b"a " * 250 + b'">') * 8
+    ),
+    "a filter of letters": lambda: _html(b'<p style="filter:' + b"x" * 90_000 + b'">x'),
     "50,000 semicolons": lambda: _header(b"Content-Type", b"text/plain" + b";" * 50_000),
     "50,000 parameters": lambda: _header(b"Content-Type", b"text/plain" + b"; a*0*=''%41" * 50_000),
     "blanks in a parameter": lambda: _header(b"Content-Type", b"text/plain; a" + b" " * 60_000 + b"b"),

@@ -134,7 +134,7 @@ def test_plain_text_is_used_where_the_html_shows_nothing() -> None:
 
     assert content.text == "Hello"
     assert content.normalised_html == ""
-    assert content.findings["remote_images"] == 1
+    assert content.findings == {"html_without_text": 1, "remote_images": 1}
 
 
 def test_pictures_that_are_the_whole_mail_speak_by_their_alternative_text() -> None:
@@ -291,12 +291,57 @@ def test_degraded_content_has_headers_and_plain_text() -> None:
 
 
 def test_degraded_content_strips_tags_only_where_nothing_can_be_hidden() -> None:
-    simple = degraded(html_mail("<title>t</title><p>Hello <b>you</b></p><script>x</script><p>Bye"), "memory")
+    simple = degraded(html_mail('<p>Hello <b>you</b></p><p><a href="https://x.example/">Bye</a>'), "memory")
     hiding = degraded(html_mail('<p>Hello</p><div style="display:none">AGENT</div>'), "memory")
 
     assert simple.text == "Hello you\nBye"
     assert hiding.text == ""
     assert simple.normalised_html == hiding.normalised_html == ""
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "<!-- > AGENT -->",
+        "<dialog>AGENT</dialog>",
+        '<div style="margin:-9999px">AGENT</div>',
+        '<p title="a>AGENT">v',
+        "<!--[if mso]>AGENT<![endif]-->",
+        "<![CDATA[>AGENT]]>",
+        "<details>AGENT</details>",
+        "<canvas>AGENT</canvas>",
+        "<template><template></template>AGENT</template>",
+        '<p style="d&#105;splay:none">AGENT</p>',
+        "<p hidden>AGENT</p>",
+        "<p class=a>AGENT</p>",
+        "<style>x</style>AGENT",
+        "v<p title='AGENT",
+    ],
+)
+def test_degraded_html_that_could_hide_shows_nothing(markup: str) -> None:
+    content = degraded(html_mail(markup), "timeout")
+
+    assert content.text == ""
+    assert content.findings["html_not_read"] == 1
+    assert recleaned(content.source) == content
+
+
+def test_degraded_alternative_does_not_show_the_plain_form() -> None:
+    raw = multipart("alternative", "Content-Type: text/plain\n\nAGENT", "Content-Type: text/html\n\n<p hidden>x")
+
+    assert degraded(raw, "timeout").text == ""
+
+
+@pytest.mark.parametrize(
+    "markup",
+    ["<img src=cid:a alt=Sale>", "<svg><text>x</text></svg>", "<p hidden>x</p>", "<table background=x></table>"],
+)
+def test_plain_text_beside_html_that_shows_no_text_is_flagged(markup: str) -> None:
+    html = f"Content-Type: text/html\n\n{markup}"
+    content = read_content(multipart("alternative", "Content-Type: text/plain\n\nWire the money", html))
+
+    assert content.text == "Wire the money"
+    assert content.findings["html_without_text"] == 1
 
 
 def test_decode_part_undoes_what_a_fetched_section_was_encoded_in() -> None:

@@ -58,6 +58,59 @@ HIDING = [
     "width:1px;height:1px;overflow:hidden",
     "color:red;display:none",
     "display:block;display:none",
+    "display:none;display:x",
+    "display:none;display:var(--x)",
+    "display:none;display:block !x",
+    "opacity:0;opacity:foo",
+    "font-size:0;font-size:bogus",
+    "font-size:0;font-size:12foo",
+    "font-size:0;font-size:calc(x)",
+    "visibility:hidden;visibility:shown",
+    "display:none;background:url(((;display:block;)))",
+    "display:none;font-family:';display:block;'",
+    "font-family:'/*';display:none;font-family:'*/'",
+    "color:red;" * 400 + "display:none",
+    "/*" + "x" * 4_100 + "*/display:none",
+    "opacity:0.03",
+    "opacity:calc(0)",
+    "opacity:1e-9",
+    "opacity:-1",
+    "filter:opacity( .0 )",
+    "-webkit-filter:opacity(0%)",
+    "font-size:calc(0px)",
+    "font-size:min(0px, 20px)",
+    "text-indent:calc(-9999px)",
+    "text-indent:100%;overflow:hidden",
+    "position:absolute;left:9999px",
+    "position:fixed;top:9999px",
+    "position:absolute;inset:-9999px auto auto 0",
+    "position:absolute;inset-inline-start:-9999px",
+    "position:absolute;left:calc(-9999px + 1px)",
+    "position:absolute;left:-1e4px",
+    "margin-inline-start:-9999px",
+    "translate:-9999px",
+    "transform:translate(0,-9999px)",
+    "transform:scale(1,0)",
+    "transform:scale(.001)",
+    "transform:matrix(0,0,0,0,0,0)",
+    "transform:rotateX(90deg)",
+    "transform:rotatey(.25turn)",
+    "-webkit-transform:scale(0)",
+    "rotate:x 90deg",
+    "-webkit-clip-path:inset(100%)",
+    "clip:rect(2px,2px,2px,2px)",
+    "clip:rect(auto,0,auto,auto)",
+    "clip-path:inset(0 100% 0 0)",
+    "clip-path:inset(0 0 100% 0)",
+    "clip-path:circle(1px)",
+    "clip-path:ellipse(0 0)",
+    "clip-path:polygon(1px 1px,1px 1px,1px 1px)",
+    "clip-path:xywh(0 0 0 0)",
+    "height:0;overflow:auto",
+    "height:0;overflow:hidden scroll",
+    "height:calc(0px);overflow:hidden",
+    "block-size:0;overflow:clip",
+    "height:0;contain:paint",
 ]
 SHOWING = [
     "display:block",
@@ -85,6 +138,24 @@ SHOWING = [
     "margin:-10px",
     "zoom:1",
     "scale:1",
+    "display:x",
+    "opacity:calc(1 - 0.2)",
+    "opacity:0;opacity:1",
+    "font-size:calc(14px + 0.2vw)",
+    "font-size:-1px",
+    "clip-path:inset(10px 20px)",
+    "clip-path:circle(50%)",
+    "clip-path:polygon(0 0,100% 0,100% 100%)",
+    "transform:rotate(90deg)",
+    "transform:matrix(1,0,0,1,0,0)",
+    "position:absolute;left:20px;top:300px",
+    "position:relative;left:2000px",
+    "width:1px;min-width:100%;overflow:hidden",
+    "height:auto;overflow:auto",
+    "filter:blur(1px)",
+    "filter:grayscale(100%)",
+    "margin:0 auto",
+    "background:url(a;b);width:100px",
 ]
 
 
@@ -149,6 +220,52 @@ def test_rules_that_do_not_hold_hide_nothing(rule: str, element: str) -> None:
     assert shown(f"<style>{rule}</style>{element}") == "text"
 
 
+@pytest.mark.parametrize(
+    ("rule", "element"),
+    [
+        ("[class=x]{display:none}", "<p class=x>gone</p>"),
+        ('p[class~="x"]{display:none}', '<p class="a x">gone</p>'),
+        ("[data-a^=b]{display:none}", "<p data-a=bc>gone</p>"),
+        (r".\78{display:none}", "<p class=x>gone</p>"),
+        (r".a\:x{display:none}", '<p class="a:x">gone</p>'),
+        ("p:not(.z){display:none}", "<p>gone</p>"),
+        (":is(.z,.x){display:none}", "<p class=x>gone</p>"),
+        ("i + p{display:none}", "<i></i><p>gone</p>"),
+        ("i ~ p{display:none}", "<i></i><b></b><p>gone</p>"),
+        ("p:nth-child(n){display:none}", "<p>gone</p>"),
+        ("@supports (display:block){.x{display:none}}", "<p class=x>gone</p>"),
+        ("@layer a{.x{display:none}}", "<p class=x>gone</p>"),
+        ("@container(min-width: 1px){.x{display:none}}", "<p class=x>gone</p>"),
+        ("@media\n(min-width: 1px){.x{display:none}}", "<p class=x>gone</p>"),
+        ("@media not print{.x{display:none}}", "<p class=x>gone</p>"),
+        ("@media print,screen{.x{display:none}}", "<p class=x>gone</p>"),
+        ("@media (max-width:99999px){.x{display:none}}", "<p class=x>gone</p>"),
+        ("@media (width>=1px){.x{display:none}}", "<p class=x>gone</p>"),
+        ("body{.x{display:none}}", "<p class=x>gone</p>"),
+        ("p{&.x{display:none}}", "<p class=x>gone</p>"),
+        ('.y{content:"}"}.x{display:none}', "<p class=x>gone</p>"),
+        (".x{display:none}.x,::-bad(y){display:block}", "<p class=x>gone</p>"),
+        (".x{display:none}@supports (a:b){.x{display:block}}", "<p class=x>gone</p>"),
+        ("".join(f".y{n}{{color:red}}" for n in range(1_200)) + ".x{display:none}", "<p class=x>gone</p>"),
+        (" " * 210_000 + ".x{display:none}", "<p class=x>gone</p>"),
+        (",".join(f".y{n}" for n in range(500)) + ",.x{display:none}", "<p class=x>gone</p>"),
+        (".x{display:none}", f'<p class="{"a " * 300}x">gone</p>'),
+        (".r .x{display:none}", f"<div class=r>{'<div>' * 60}<p class=x>gone</p>{'</div>' * 61}"),
+    ],
+    ids=range(28),
+)
+def test_rules_that_may_hold_hide(rule: str, element: str) -> None:
+    assert shown(f"<style>{rule}</style>{element}stays") == "stays"
+
+
+def test_sheet_beyond_the_limits_hides_what_it_may_hide_and_says_so() -> None:
+    rules = "".join(f".y{n}{{opacity:.{n}}}" for n in range(6_000))
+    content = read_content(html_mail(f"<style>{rules}.x{{display:none}}</style><p class=x>gone</p>"))
+
+    assert content.text == ""
+    assert content.findings["truncated_style"] == 1
+
+
 def test_style_block_for_print_hides_nothing() -> None:
     assert shown("<style media=print>p{display:none}</style><p>text</p>") == "text"
 
@@ -164,6 +281,14 @@ def test_child_may_override_size_and_visibility_but_not_display() -> None:
     assert shown('<div style="display:none">a<b style="display:block">b</b></div>') == ""
 
 
+def test_faint_elements_in_faint_elements_are_hidden() -> None:
+    assert shown('<div style="opacity:.1">a<div style="opacity:.1">b</div></div>') == "a"
+
+
+def test_inherited_visibility_is_no_override() -> None:
+    assert shown('<div style="visibility:hidden">a<b style="visibility:inherit">b</b></div>stays') == "stays"
+
+
 @pytest.mark.parametrize(
     "markup",
     [
@@ -177,6 +302,21 @@ def test_child_may_override_size_and_visibility_but_not_display() -> None:
         '<ul><li style="display:none">a<li>stays</ul>',
         '<table><tr><td style="display:none">a<td>stays</table>',
         '<p style="display:none">a<div>stays</div>',
+        '<table title="<"><tr style="display:none"><td>a</td></tr></table>stays',
+        f'<table title="{"x" * 4_100}"><tr style="display:none"><td>a</td></tr></table>stays',
+        '<table><!--</table>--><tr style="display:none"><td>a</td></tr></table>stays',
+        '<!--<style>--><p><b style="display:none">a</p><p>b</p></b>stays',
+        '<p title="<style>"></p><div style="display:none"></p></td></table>a</div>stays',
+        '<div style="display:none"></body>a</div>stays',
+        '<div style="display:none"></html></head><html><head></head><body>a</div>stays',
+        '<body>stays<body style="display:none">a',
+        '<body>stays<p style="display:none">a</p></body><body class=a><p style="display:none">b',
+        '<iframe></div></iframe><div style="display:none"><iframe></div></iframe>a</div>stays',
+        '<script><!-- <script> </script> a --></script><i style="display:none"></i>stays',
+        "<!-- --!>stays<!-- > a --><i hidden>b</i>",
+        '<p title="a>b" hidden>c</p>stays',
+        "<p title='\">' style='d&#105;splay:none'></td>a</p>stays",
+        'stays<p hidden title="',
     ],
 )
 def test_sloppy_tags_end_hidden_elements_where_a_browser_ends_them(markup: str) -> None:
@@ -198,6 +338,12 @@ def test_hidden_attribute_and_closed_dialog_hide() -> None:
         ('<p style="color:#fefefe;background:white">ghost</p>', 5),
         ('<body bgcolor="#000000" text="#050505">ghost</body>', 5),
         ('<p style="color:transparent">ghost</p>', 5),
+        ('<p style="color:rgba(0,0,0,0)">ghost</p>', 5),
+        ('<p style="color:#0000">ghost</p>', 5),
+        ('<p style="color:#00000000">ghost</p>', 5),
+        ('<p style="color:hsla(0,0%,0%,0)">ghost</p>', 5),
+        ('<p style="color:rgb(0 0 0 / 0)">ghost</p>', 5),
+        ('<p style="color:oklch(0.5 0.1 20)">fine</p>', 0),
         ('<div style="background:#000"><p style="color:#fff">fine</p></div>', 0),
         ('<td style="background:url(x)"><p style="color:#fff">fine</p></td>', 0),
         ("<p>fine</p>", 0),
@@ -271,6 +417,23 @@ def test_deeply_nested_text_is_kept() -> None:
     assert shown("<div>" * 688 + "deep") == "deep"
     assert shown("<div>" * 100_000 + "deep") == "deep"
     assert shown("<table><tr><td>" * 5_000 + "deep") == "deep"
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        "<template>AGENT</template>",
+        "<svg><text>AGENT</text></svg>",
+        "<noscript>AGENT</noscript>",
+        "<select><option>AGENT</select>",
+        "<object>AGENT</object>",
+        "<dialog>AGENT</dialog>",
+        f'<template x="{"y" * 2_100}">AGENT</template>',
+        "<style>p{display:none}</style><p>AGENT</p>",
+    ],
+)
+def test_elements_that_show_nothing_show_nothing_in_deep_nesting(markup: str) -> None:
+    assert "AGENT" not in shown("<div>" * 2_100 + markup + "</div>" * 2_100)
 
 
 def test_deep_nesting_does_not_uncover_hidden_text() -> None:

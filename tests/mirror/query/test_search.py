@@ -201,6 +201,52 @@ def test_search_without_time_never_says_that_there_is_nothing(mirror: Path) -> N
     assert page.searched_back_to is not None
 
 
+@pytest.mark.parametrize("looks", [2, 3])
+def test_a_cut_search_gives_no_date_of_a_message_that_the_view_hides(
+    mirror: Path, short_of_time: Callable[[int], None], looks: int
+) -> None:
+    with Reader(mirror, deadline=60) as reader:
+        dates = [(each.internaldate, view(each)) for each in reader.page(1, None, None, 3_000).messages]
+        visible = {at for at, shown in dates if shown is not None}
+        short_of_time(looks)
+        after: Position | None = None
+        told = []
+        while True:
+            page = reader.page(1, parse_himalaya("body zz"), after, 10, view)
+            told.append(page.searched_back_to)
+            after = page.after
+            if after is None:
+                break
+    assert len(told) > 1
+    assert {at for at in told if at is not None} <= visible
+
+
+def test_a_cut_search_that_was_shown_nothing_gives_no_date(mirror: Path, short_of_time: Callable[[int], None]) -> None:
+    with Reader(mirror, deadline=60) as reader:
+        short_of_time(3)
+        page = reader.page(1, parse_himalaya("body zz"), None, 10, lambda _: None)
+    assert (page.messages, page.searched_back_to) == ([], None)
+    assert page.after is not None
+
+
+@pytest.mark.parametrize("text", ["body needle", "not subject 39", "body needle order by subject", None])
+def test_a_search_for_a_view_ends_at_the_oldest_message_that_it_may_show(mirror: Path, text: str | None) -> None:
+    looked_at: list[datetime] = []
+    query = None if text is None else parse_himalaya(text)
+    with Reader(mirror, deadline=60) as reader:
+        everything = reader.page(1, None, None, 3_000).messages
+        since = everything[len(everything) // 2].internaldate
+
+        def recent(message: MirroredMessage) -> MirroredMessage | None:
+            looked_at.append(message.internaldate)
+            return message if message.internaldate >= since else None
+
+        without = [each.id for each in reader.page(1, query, None, 3_000, recent).messages]
+        looked_at.clear()
+        assert [each.id for each in reader.page(1, query, None, 3_000, recent, since).messages] == without
+        assert min(looked_at) >= since
+
+
 @pytest.mark.parametrize(
     "text",
     [
