@@ -13,6 +13,7 @@ MAX_INPUT = 4_000_000
 _MAX_TAGS = 250_000
 # libxml2 drops everything below level 2,048.
 _MAX_NESTED = 1_500
+_DOCUMENT_END = re.compile(r"(?i)</(?:body|html)[^<>]{0,200}>")
 _TELLING = re.compile(r"(?i)style|class|id\s*=|hidden|popover|href|src|media")
 _MAY_HIDE = frozenset(["dialog", "details"])
 _NEVER_CLOSED = frozenset([
@@ -25,7 +26,8 @@ def parse_html(markup: str, findings: Findings) -> lxml.html.HtmlElement | None:
     markup = _bounded(markup, findings)
     if not markup.strip():
         return None
-    markup = balanced(markup)
+    # Browsers go on with the body after either; libxml2 stops, and mailing lists put their footers there.
+    markup = _DOCUMENT_END.sub("", balanced(markup))
     root, is_cut = _parse(markup)
     if is_cut:
         root, is_cut = _parse(_flattened(markup))

@@ -446,3 +446,19 @@ def test_what_goes_over_the_limits_is_left_out_and_said() -> None:
     assert len(content.text) <= 400_000
     assert len(content.normalised_html) <= 401_000
     assert {"truncated_nodes", "truncated_text", "truncated_html"} & set(content.findings)
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<html><body>aaa</body></html>bbb", "aaabbb"),
+        ("<p>aaa</p></html>bbb", "aaa\n\nbbb"),
+        ("<html><body>aaa</BODY ></html\n>bbb", "aaabbb"),
+    ],
+)
+def test_what_follows_the_end_of_the_document_is_read_as_browsers_show_it(markup: str, text: str) -> None:
+    assert shown(markup) == text
+
+
+def test_what_is_hidden_stays_hidden_beyond_the_end_of_the_body() -> None:
+    assert shown('<div style="display:none"></body>X</div>') == ""
