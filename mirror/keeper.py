@@ -262,4 +262,6 @@ class Keeper:
             except (AuthenticationRefused, UpstreamThrottled, UpstreamRefused):
                 self._stopping.wait(LONGEST_PAUSE)
             except MirrorError:
+                # The server may be gone: a pass finds out and says so, instead of the next interval.
+                nudged(self)
                 self._stopping.wait(random.uniform(1.0, 10.0))  # noqa: S311 - jitter

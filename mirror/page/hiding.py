@@ -28,11 +28,17 @@ _SIZES = {
     "height": "min-height", "max-height": "min-height", "block-size": "min-height", "max-block-size": "min-height",
     "width": "min-width", "max-width": "min-width", "inline-size": "min-width", "max-inline-size": "min-width",
 }  # fmt: skip
+_NEVER_HIDES = frozenset(
+    ["font", "font-size", "color", "-webkit-text-fill-color", "background", "background-color", "background-image"]
+)
+"""What most styles of a mail declare, and nothing below asks for."""
 _Values = dict[str, str]
 
 
 def hides(values: _Values) -> bool:
     """Whether these declarations (property -> valid value) hide an element with all it holds."""
+    if values.keys() <= _NEVER_HIDES:
+        return False
     get = values.get
     if get("display") == "none" or get("mso-hide") == "all" or get("content-visibility") == "hidden":
         return True

@@ -35,11 +35,19 @@ print(json.dumps([seconds, peak() - idle]))
 
 @pytest.mark.parametrize("name", INPUTS)
 def test_hostile_input_stays_within_time_and_memory(name: str) -> None:
+    seconds, megabytes = _measured(name)
+    if seconds >= SECONDS:
+        # Neighbours on the machine slow a core down; what is really too slow is so a second time too.
+        seconds, megabytes = _measured(name)
+    assert seconds < SECONDS
+    assert megabytes < MEGABYTES
+
+
+def _measured(name: str) -> tuple[float, float]:
+    """CPU seconds, and megabytes above an idle process."""
     run = subprocess.run(
         [sys.executable, "-c", _MEASURE, name], capture_output=True, text=True, timeout=60, check=False
     )
-
     assert run.returncode == 0, run.stderr
     seconds, megabytes = json.loads(run.stdout)
-    assert seconds < SECONDS
-    assert megabytes < MEGABYTES
+    return seconds, megabytes
