@@ -324,7 +324,7 @@ def _sent_days(node: Node) -> tuple[int, int] | None:
 
 _SEEK, _PROBE, _TEST = 30e-6, 2e-6, 8e-6
 """Seconds to look a word up in the index, to see whether a folder has a content, and to test a content's text."""
-_GLIMPSE = 64
+_GLIMPSE = 8
 """Messages to walk before anything is looked up: many words are in so many mails that the page is full by then."""
 _DENSE = 16
 """As long as one of so many messages matches, the walk goes on."""
