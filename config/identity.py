@@ -279,7 +279,7 @@ class Settings(Frozen):
 
     def mirror_dir(self, user: str, provider: str) -> Path:
         """The folder that holds one mirror and nothing else."""
-        return self.server.data_dir / "mirrors" / user / provider
+        return mirror_folder(self.server.data_dir, user, provider)
 
     def identities(self) -> list[tuple[str, str, Provider]]:
         """(user name, provider name, provider) of every mailbox, in the order of the file."""
@@ -288,6 +288,11 @@ class Settings(Frozen):
             for user_name, user in self.users.items()
             for provider_name, provider in user.providers.items()
         ]
+
+
+def mirror_folder(data_dir: Path, user: str, provider: str) -> Path:
+    """Where below a data directory one mirror lies, and nothing else."""
+    return data_dir / "mirrors" / user / provider
 
 
 def with_preset(provider: dict[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:

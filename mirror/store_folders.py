@@ -77,8 +77,10 @@ class StoredFolders(StoredMessages):
             present = {folder.raw for folder in listed}
             for folder_id, raw in db.execute("SELECT id, raw FROM folder").fetchall():
                 if raw not in present:
-                    counted = "missing + 1" if count_missing else "max(missing, 1)"
-                    db.execute(f"UPDATE folder SET missing = {counted} WHERE id = ?", (folder_id,))  # noqa: S608
+                    db.execute(
+                        "UPDATE folder SET missing = iif(?, missing + 1, max(missing, 1)) WHERE id = ?",
+                        (count_missing, folder_id),
+                    )
             taken = dict(db.execute("SELECT name, raw FROM folder"))
             for folder in listed:
                 name = _free_name(folder, taken)

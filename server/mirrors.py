@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from config.identity import mirror_folder
 from mirror.query.reader import Reader
 from mirror.store import Store
 from mirror.wake import wake
@@ -33,7 +34,7 @@ class Mirrors:
 
     def folder(self, user: str, provider: str) -> Path:
         """The folder that holds one mirror."""
-        return self._data_dir / "mirrors" / user / provider
+        return mirror_folder(self._data_dir, user, provider)
 
     @contextmanager
     def reading(self, user: str, provider: str) -> Iterator[Reader]:

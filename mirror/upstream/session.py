@@ -212,10 +212,6 @@ class Session:
 
     # -- commands
 
-    def check(self) -> None:
-        """Ask the server for a sign of life. Raises UpstreamUnavailable."""
-        self._run("NOOP")
-
     def take_vanished(self) -> dict[bytes, list[answers.Range]]:
         """By folder, the uids that VANISHED answers named since the last call; they are said once (RFC 7162 3.2.10)."""
         vanished, self._vanished = self._vanished, {}

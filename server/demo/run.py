@@ -3,7 +3,7 @@
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -158,7 +158,10 @@ def _explain(settings: Settings, secret: str, console: Console) -> None:
     url = f"{settings.server.url}/mcp"
     header = {"Authorization": f"Bearer {secret}"}
     entry = json.dumps({"mcpServers": {"postmirror": {"type": "http", "url": url, "headers": header}}}, indent=2)
-    say: Callable[[str], None] = lambda text: console.print(text, markup=False, highlight=False, soft_wrap=True)  # noqa: E731
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
     console.print(Panel.fit("Postmirror is serving a sample mailbox. Ctrl-C ends it.", border_style="green"))
     say(f"URL    {url}\nToken  {secret}\n")
     say("Claude Code:")
