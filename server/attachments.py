@@ -25,6 +25,7 @@ from mirror.listing import Place
 from mirror.message import Attachment
 from mirror.store import Store
 from mirror.upstream import Upstream
+from server.audit import Audit
 from server.auth import Caller, current_caller
 from server.mailbox import Mailboxes, NoSuchFolder, NoSuchMessage
 from server.seal import NotSealed
@@ -57,22 +58,27 @@ class NoSuchAttachment(LookupError):
 class Attachments:
     """The download endpoint."""
 
-    def __init__(self, mailboxes: Mailboxes, upstreams: Upstreams) -> None:
+    def __init__(self, mailboxes: Mailboxes, upstreams: Upstreams, audit: Audit) -> None:
+        self._audit = audit
         self._mailboxes = mailboxes
         self._upstreams = upstreams
 
     async def download(self, request: Request) -> Response:
         """Serve one attachment to the caller of this request."""
-        work = partial(self._fetch, current_caller(), request.path_params["id"])
+        caller = current_caller()
+        work = partial(self._fetch, caller, request.path_params["id"])
         try:
             attachment, data = await anyio.to_thread.run_sync(work, limiter=_limiter(request))
         except (NoSuchAttachment, MessageChanged):
+            self._audit.note("download", "declined", caller)
             return JSONResponse({"error": "not_found"}, 404, SAFE_HEADERS)
         except UpstreamError as exc:
             log.warning("attachment: not fetched, %s", type(exc).__name__)
+            self._audit.note("download", "failed", caller, reason=type(exc).__name__)
             text = "The mail server cannot be reached, and attachments are fetched from it. Try again later."
             return JSONResponse({"error": "unavailable", "error_description": text}, 503, SAFE_HEADERS)
         headers = {**SAFE_HEADERS, "Content-Disposition": disposition(attachment.filename)}
+        self._audit.note("download", "done", caller, size=len(data))
         piece = asked_range(request.headers.get("range", ""), len(data))
         if piece is None:
             return Response(data, headers=headers, media_type=served_type(attachment.media_type))

@@ -12,6 +12,7 @@ from config.secret import SecretSource, SecretUnavailable
 from mirror.errors import AuthenticationRefused, MessageChanged
 from mirror.mirrored import MirroredMessage
 from mirror.store import Store
+from server.audit import Audit
 from server.auth import Caller
 from server.letter import Ambiguous, write_letter
 from server.mirrors import Mirrors
@@ -69,7 +70,8 @@ class Flagged:
 class Outbound:
     """Sends mail and changes flags."""
 
-    def __init__(self, state: State, mirrors: Mirrors, upstreams: Upstreams) -> None:
+    def __init__(self, state: State, mirrors: Mirrors, upstreams: Upstreams, audit: Audit) -> None:
+        self._audit = audit
         self._state = state
         self._mirrors = mirrors
         self._upstreams = upstreams
@@ -78,8 +80,9 @@ class Outbound:
     def send(self, caller: Caller, draft: Draft) -> Sent:
         """Check, journal and submit a mail; returns once the provider has taken it.
 
-        Raises Denied, TooManySends and StateUnavailable before any server is called, then what `submission.submit`
-        raises. Once the server has spoken, its verdict counts, whether the journal can be written or not.
+        Raises Denied, AuditUnwritable, TooManySends and StateUnavailable before any server is called, then what
+        `submission.submit` raises. Once the server has spoken, its verdict counts, whether the journal can be written
+        or not.
         """
         sender, recipients = _check_draft(caller, draft)
         endpoint = caller.account.smtp
@@ -89,6 +92,16 @@ class Outbound:
             parcel = write_letter(caller.account.display_name, sender, recipients, draft.subject, draft.body)
         except Ambiguous:
             raise Denied(Denial("the mail cannot be written so that every program reads it alike")) from None
+        with self._audit.recorded(
+            "send", caller, message_id=parcel.message_id, recipients=len(parcel.recipients), size=len(parcel.mail)
+        ):
+            self._deliver(caller, parcel, endpoint)
+        log.info(
+            "send: sent identity=%s message_id=%s to=%s", caller.identity, parcel.message_id, names(parcel.recipients)
+        )
+        return Sent(parcel.message_id, parcel.recipients)
+
+    def _deliver(self, caller: Caller, parcel: Parcel, endpoint: Endpoint) -> None:
         policy = caller.policy.outbound
         line = self._state.begin_submission(
             user=caller.user,
@@ -102,10 +115,6 @@ class Outbound:
             per_hour=0 if policy is None else policy.per_hour,
         )
         self._submit(caller, line, parcel, endpoint)
-        log.info(
-            "send: sent identity=%s message_id=%s to=%s", caller.identity, parcel.message_id, names(parcel.recipients)
-        )
-        return Sent(parcel.message_id, parcel.recipients)
 
     def _submit(self, caller: Caller, line: int, parcel: Parcel, endpoint: Endpoint) -> None:
         try:
@@ -158,11 +167,14 @@ class Outbound:
             place = store.place(message.id)
             if place is None:
                 raise MessageChanged(f"message {message.id}")
-            now = self._upstreams.run(
-                (caller.user, caller.provider),
-                caller.account,
-                lambda upstream: upstream.store_flags(place, change, flags),
-            )
+            with self._audit.recorded(
+                "flags", caller, message=message.id, change=change, flags=" ".join(sorted(flags))
+            ):
+                now = self._upstreams.run(
+                    (caller.user, caller.provider),
+                    caller.account,
+                    lambda upstream: upstream.store_flags(place, change, flags),
+                )
             is_mirrored = True
             try:
                 store.set_flags(message.id, now.flags, now.modseq)
