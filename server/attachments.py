@@ -23,7 +23,6 @@ from mirror.content import decode_part
 from mirror.errors import MessageChanged, MirrorAbsent, UpstreamError
 from mirror.listing import Place
 from mirror.message import Attachment
-from mirror.store import Store
 from mirror.upstream import Upstream
 from server.audit import Audit
 from server.auth import Caller, current_caller
@@ -113,14 +112,12 @@ class Attachments:
                     raise NoSuchAttachment(word)
                 message = mailbox.message_by_id(folder_id, message_id)
                 digest = mailbox.reader.blob(message.content, part)
+                place = mailbox.reader.place(message_id)
         except (NotSealed, MirrorAbsent, NoSuchFolder, NoSuchMessage):
             raise NoSuchAttachment(word) from None
         for attachment in message.attachments:
-            if attachment.part == part:
-                with Store(folder) as store:
-                    place = store.place(message_id)
-                if place is not None:
-                    return attachment, place, None if digest is None else blob_path(folder, digest)
+            if attachment.part == part and place is not None:
+                return attachment, place, None if digest is None else blob_path(folder, digest)
         raise NoSuchAttachment(word)
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from config.identity import Endpoint, Provider
 from config.secret import SecretSource, SecretUnavailable
-from mirror.errors import AuthenticationRefused, MessageChanged
+from mirror.errors import AuthenticationRefused, MessageChanged, StoreError
 from mirror.mirrored import MirroredMessage
 from mirror.store import Store
 from server.audit import Audit
@@ -163,24 +163,23 @@ class Outbound:
 
         Raises MessageChanged when upstream has another message in its place, and the other UpstreamErrors.
         """
-        with Store(self._mirrors.folder(caller.user, caller.provider)) as store:
-            place = store.place(message.id)
-            if place is None:
-                raise MessageChanged(f"message {message.id}")
-            with self._audit.recorded(
-                "flags", caller, message=message.id, change=change, flags=" ".join(sorted(flags))
-            ):
-                now = self._upstreams.run(
-                    (caller.user, caller.provider),
-                    caller.account,
-                    lambda upstream: upstream.store_flags(place, change, flags),
-                )
-            is_mirrored = True
-            try:
+        with self._mirrors.reading(caller.user, caller.provider) as reader:
+            place = reader.place(message.id)
+        if place is None:
+            raise MessageChanged(f"message {message.id}")
+        with self._audit.recorded("flags", caller, message=message.id, change=change, flags=" ".join(sorted(flags))):
+            now = self._upstreams.run(
+                (caller.user, caller.provider),
+                caller.account,
+                lambda upstream: upstream.store_flags(place, change, flags),
+            )
+        is_mirrored = True
+        try:
+            with Store(self._mirrors.folder(caller.user, caller.provider)) as store:
                 store.set_flags(message.id, now.flags, now.modseq)
-            except sqlite3.Error as exc:
-                is_mirrored = False
-                log.warning("flags: the mirror cannot be written (%s), it follows later", type(exc).__name__)
+        except (sqlite3.Error, StoreError) as exc:
+            is_mirrored = False
+            log.warning("flags: the mirror cannot be written (%s), it follows later", type(exc).__name__)
         log.info("flags: %s %s identity=%s", change, " ".join(sorted(flags)), caller.identity)
         return Flagged(now.flags, is_mirrored)
 
