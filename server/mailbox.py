@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 
 from mirror.mirrored import FolderState, MirroredMessage
 from mirror.query.order import Position
-from mirror.query.reader import Page, Reader
+from mirror.query.reader import Reader
+from mirror.query.searching import Page
 from mirror.query.tree import Query
 from server.auth import Caller
 from server.key import DataKey
 from server.mirrors import Mirrors
-from server.policy import Access, folder_access, view, visible
+from server.policy import Access, folder_access, shows_whole, view, visible
 from server.seal import NotSealed, Seal
 
 
@@ -61,7 +62,8 @@ class Mailbox:
         policy = self.caller.policy.content
         restricted = view(policy, self.now)
         since = None if policy.max_age is None else self.now - policy.max_age
-        page = self.reader.page(folder.id, query, after, limit, restricted, since)
+        is_whole = shows_whole(policy)
+        page = self.reader.page(folder.id, query, after, limit, restricted, since, is_whole=is_whole)
         if restricted is not None:
             return page
         shown = [seen for message in page.messages if (seen := visible(message, policy, self.now)) is not None]

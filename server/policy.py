@@ -50,6 +50,20 @@ def restricts(policy: ContentPolicy) -> bool:
     return bool(not policy.bodies or policy.max_age or policy.from_allow or policy.from_deny or policy.subject_deny)
 
 
+_DROPPING = frozenset({"max_age", "from_allow", "from_deny", "subject_deny", "html", "attachments"})
+"""Keys of a policy that drop messages by their envelope, or withhold what no query asks about."""
+
+
+def shows_whole(policy: ContentPolicy) -> bool:
+    """Whether messages are shown as they are or not at all, as far as a query can tell, without a look at their text.
+
+    Then the index answers for it as it does without a policy. A key that is not known here means no.
+    """
+    default = ContentPolicy()
+    changed = {name for name in ContentPolicy.model_fields if getattr(policy, name) != getattr(default, name)}
+    return changed <= _DROPPING
+
+
 def visible(message: MirroredMessage, policy: ContentPolicy, now: datetime) -> MirroredMessage | None:
     """The message as this policy shows it, None when it shows nothing of it."""
     if policy.max_age is not None and message.internaldate < now - policy.max_age:

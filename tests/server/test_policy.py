@@ -18,6 +18,7 @@ from server.policy import (
     folder_access,
     parse_recipient,
     restricts,
+    shows_whole,
     visible,
 )
 
@@ -304,3 +305,16 @@ def test_findings_about_what_is_withheld_are_withheld_too(policy: ContentPolicy,
     shown = visible(message, policy, NOW)
     assert shown is not None
     assert set(shown.findings) == told
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_whole"),
+    [
+        (ContentPolicy(), True),
+        (ContentPolicy(from_deny=("a@example.org",), subject_deny=("x*",), max_age=timedelta(days=3), html=True), True),
+        (ContentPolicy(bodies=False), False),
+        (ContentPolicy(bodies=False, from_allow=("a@example.org",)), False),
+    ],
+)
+def test_only_a_policy_that_drops_messages_shows_them_whole(policy: ContentPolicy, is_whole: bool) -> None:
+    assert shows_whole(policy) == is_whole
