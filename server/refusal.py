@@ -13,7 +13,7 @@ from mirror.errors import (
     UpstreamUnavailable,
 )
 from server.outbound import Denied
-from server.state import StateUnavailable, TooManySends
+from server.state import KeyUsed, StateUnavailable, StillSending, TooManySends
 from server.submission import RecipientsRefused, SubmissionRefused, SubmissionUnavailable, SubmissionUncertain
 from server.tool import Declined
 
@@ -56,6 +56,15 @@ def sending() -> Iterator[None]:
     except TooManySends as exc:
         minutes = -(-exc.seconds // 60)
         raise Declined(f"Not sent: the hourly limit is reached. The next mail fits in {minutes:.0f} minutes.") from None
+    except KeyUsed:
+        raise Declined(
+            "Not sent: this idempotency_key belongs to another mail. Nobody received this one; use a new key."
+        ) from None
+    except StillSending as exc:
+        raise Declined(
+            f"A mail with this idempotency_key is being sent now. Its Message-ID is <{exc.message_id}>. Ask again in a "
+            "minute with the same key."
+        ) from None
     except StateUnavailable:
         raise Declined(
             "Not sent: the journal of sent mail cannot be written, and nothing is sent without it. Nobody received it. "
