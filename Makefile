@@ -18,6 +18,7 @@ bench: install servers
 	$(BIN)/python -m bench $(ARGS)
 
 soak: install servers
+	sh tests/servers/download.sh
 	$(BIN)/pytest -n 2 --dist loadgroup -m soak --timeout 3600 -s
 
 install: $(VENV)/dev.stamp
@@ -26,7 +27,7 @@ servers:
 	sh tests/servers/install.sh
 
 clean:
-	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .demo .servers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
 
 $(VENV)/pip.stamp:
 	$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1" && touch $@

@@ -103,6 +103,13 @@ class Server(Frozen):
         return f"{'https' if self.tls_cert_file else 'http'}://{host}:{self.port}"
 
 
+class AuditRule(Frozen):
+    """How much of the audit log is kept: bytes of one file, and so many files."""
+
+    file_size: Annotated[int, Field(ge=100_000, le=1_000_000_000)] = 16_000_000
+    files: Annotated[int, Field(ge=2, le=10_000)] = 64
+
+
 class SyncSettings(Frozen):
     """How the sync worker uses this machine."""
 
@@ -240,6 +247,7 @@ class Settings(Frozen):
 
     server: Server = Server()
     sync: SyncSettings = SyncSettings()
+    audit: AuditRule = AuditRule()
     users: Mapping[Slug, User] = Field(default_factory=dict)
     profiles: Mapping[Slug, Profile] = Field(default_factory=dict)
     tokens: tuple[Token, ...] = ()

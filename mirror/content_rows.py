@@ -5,7 +5,7 @@ import sqlite3
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 
 from mirror.content import CONTENT_VERSION, Content, Envelope, base_subject
 from mirror.fold import fold_keeping_separators
@@ -17,11 +17,6 @@ from mirror.schema import SPILL_BITS
 
 _ID_EPOCH = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) // 60
 _KEY_BYTES = 64
-
-
-def moment(seconds: int, zone: int) -> datetime:
-    """Aware datetime of seconds since 1970 and minutes east of UTC."""
-    return datetime.fromtimestamp(seconds, timezone(timedelta(minutes=zone)))
 
 
 def _zone(at: datetime) -> int:

@@ -5,9 +5,10 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterable, Sequence
 
-from mirror.content_rows import add_content, moment
+from mirror.content_rows import add_content
 from mirror.database import in_slices, transaction
 from mirror.listing import Listed, Place
+from mirror.query.rows import place
 
 FlagsLine = tuple[int, Sequence[str], int]
 """uid, flags, modseq."""
@@ -197,16 +198,7 @@ class StoredMessages:
 
     def place(self, message_id: int) -> Place | None:
         """Where a message is upstream; None when the mirror no longer has it, or does not know its uid just now."""
-        row = self._connection.execute(
-            "SELECT folder.raw, folder.uidvalidity, message.uid, content.size, content.internaldate,"
-            " content.internaldate_zone, content.message_id FROM message JOIN folder ON folder.id = message.folder"
-            " JOIN content ON content.id = message.content"
-            " WHERE message.id = ? AND message.uid > 0 AND message.generation = folder.generation",
-            (message_id,),
-        ).fetchone()
-        if row is None:
-            return None
-        return Place(row[0], row[1], row[2], row[3], moment(row[4], row[5]), row[6])
+        return place(self._connection, message_id)
 
 
 def unlink(db: sqlite3.Connection, message_id: int) -> int:

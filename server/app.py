@@ -21,13 +21,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from config.identity import Server as Place
 from server.attachments import Attachments
+from server.audit import Audit
 from server.auth import Authenticator, Caller, RequireToken, current_caller
+from server.key import DataKey
 from server.live import ConfigurationLost, LiveSettings
 from server.mailbox import Mailboxes
 from server.mirrors import Mirrors
 from server.outbound import Outbound
 from server.relay import Relay, relay_server
-from server.seal import load_key
 from server.state import State
 from server.upstreams import Upstreams
 
@@ -44,25 +45,30 @@ class Parts:
     mailboxes: Mailboxes
     upstreams: Upstreams
     outbound: Outbound
+    audit: Audit
     url: str
 
     @classmethod
     def open(cls, live: LiveSettings, state: State) -> "Parts":
         """Everything over one data directory. Raises KeyUnsafe."""
         place = live.in_force().settings.server
+        key = DataKey(place.data_dir)
         mirrors, upstreams = Mirrors(place.data_dir), Upstreams()
-        mailboxes = Mailboxes(mirrors, load_key(place.data_dir))
         state.recover()
-        return cls(live, state, mirrors, mailboxes, upstreams, Outbound(state, mirrors, upstreams), place.url)
+        audit = Audit(place.data_dir, key, live.in_force().settings.audit)
+        live.subscribe(audit.note)
+        outbound = Outbound(state, mirrors, upstreams, audit)
+        return cls(live, state, mirrors, Mailboxes(mirrors, key), upstreams, outbound, audit, place.url)
 
     def close(self) -> None:
         """Let go of files and connections; the state belongs to the caller."""
         self.upstreams.close()
         self.mirrors.close()
+        self.audit.close()
 
 
 def _relay(parts: Parts, caller: Callable[[], Caller]) -> Server[Any]:
-    return relay_server(Relay(parts.mailboxes, parts.outbound, parts.url), _version(), caller)
+    return relay_server(Relay(parts.mailboxes, parts.outbound, parts.url), _version(), caller, parts.audit)
 
 
 PROFILES: dict[str, Callable[[Parts, Callable[[], Caller]], Server[Any]]] = {"relay": _relay}
@@ -74,7 +80,7 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
     place = parts.live.in_force().settings.server
     authenticator = Authenticator(parts.live, parts.state)
     managers = {name: _manager(build(parts, current_caller), place) for name, build in PROFILES.items()}
-    attachments = Attachments(parts.mailboxes, parts.upstreams)
+    attachments = Attachments(parts.mailboxes, parts.upstreams, parts.audit)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -89,7 +95,7 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
         routes=[
             Route("/mcp", RequireToken(_mcp(managers), authenticator)),
             Route("/attachments/{id}", RequireToken(_get(attachments.download), authenticator)),
-            Route("/healthz", _health(parts.live, healthy)),
+            Route("/healthz", _health(parts.live, lambda: healthy() and parts.audit.is_well)),
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=_hosts(place), www_redirect=False),

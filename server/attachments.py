@@ -23,8 +23,8 @@ from mirror.content import decode_part
 from mirror.errors import MessageChanged, MirrorAbsent, UpstreamError
 from mirror.listing import Place
 from mirror.message import Attachment
-from mirror.store import Store
 from mirror.upstream import Upstream
+from server.audit import Audit
 from server.auth import Caller, current_caller
 from server.mailbox import Mailboxes, NoSuchFolder, NoSuchMessage
 from server.seal import NotSealed
@@ -57,22 +57,27 @@ class NoSuchAttachment(LookupError):
 class Attachments:
     """The download endpoint."""
 
-    def __init__(self, mailboxes: Mailboxes, upstreams: Upstreams) -> None:
+    def __init__(self, mailboxes: Mailboxes, upstreams: Upstreams, audit: Audit) -> None:
+        self._audit = audit
         self._mailboxes = mailboxes
         self._upstreams = upstreams
 
     async def download(self, request: Request) -> Response:
         """Serve one attachment to the caller of this request."""
-        work = partial(self._fetch, current_caller(), request.path_params["id"])
+        caller = current_caller()
+        work = partial(self._fetch, caller, request.path_params["id"])
         try:
             attachment, data = await anyio.to_thread.run_sync(work, limiter=_limiter(request))
         except (NoSuchAttachment, MessageChanged):
+            self._audit.note("download", "declined", caller)
             return JSONResponse({"error": "not_found"}, 404, SAFE_HEADERS)
         except UpstreamError as exc:
             log.warning("attachment: not fetched, %s", type(exc).__name__)
+            self._audit.note("download", "failed", caller, reason=type(exc).__name__)
             text = "The mail server cannot be reached, and attachments are fetched from it. Try again later."
             return JSONResponse({"error": "unavailable", "error_description": text}, 503, SAFE_HEADERS)
         headers = {**SAFE_HEADERS, "Content-Disposition": disposition(attachment.filename)}
+        self._audit.note("download", "done", caller, size=len(data))
         piece = asked_range(request.headers.get("range", ""), len(data))
         if piece is None:
             return Response(data, headers=headers, media_type=served_type(attachment.media_type))
@@ -107,14 +112,12 @@ class Attachments:
                     raise NoSuchAttachment(word)
                 message = mailbox.message_by_id(folder_id, message_id)
                 digest = mailbox.reader.blob(message.content, part)
+                place = mailbox.reader.place(message_id)
         except (NotSealed, MirrorAbsent, NoSuchFolder, NoSuchMessage):
             raise NoSuchAttachment(word) from None
         for attachment in message.attachments:
-            if attachment.part == part:
-                with Store(folder) as store:
-                    place = store.place(message_id)
-                if place is not None:
-                    return attachment, place, None if digest is None else blob_path(folder, digest)
+            if attachment.part == part and place is not None:
+                return attachment, place, None if digest is None else blob_path(folder, digest)
         raise NoSuchAttachment(word)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from mirror.errors import MessageChanged
+from mirror.errors import MessageChanged, StoreError
 from mirror.mirrored import MirroredMessage
 from mirror.store import Store
+from server.audit import Audit
 from server.auth import Caller
 from server.mirrors import Mirrors
 from server.upstreams import Upstreams
@@ -27,6 +28,7 @@ class Flagged:
 class Changing:
     """Changes flags."""
 
+    _audit: Audit
     _mirrors: Mirrors
     _upstreams: Upstreams
 
@@ -37,20 +39,22 @@ class Changing:
 
         Raises MessageChanged when upstream has another message in its place, and the other UpstreamErrors.
         """
-        with Store(self._mirrors.folder(caller.user, caller.provider)) as store:
-            place = store.place(message.id)
-            if place is None:
-                raise MessageChanged(f"message {message.id}")
+        with self._mirrors.reading(caller.user, caller.provider) as reader:
+            place = reader.place(message.id)
+        if place is None:
+            raise MessageChanged(f"message {message.id}")
+        with self._audit.recorded("flags", caller, message=message.id, change=change, flags=" ".join(sorted(flags))):
             now = self._upstreams.run(
                 (caller.user, caller.provider),
                 caller.account,
                 lambda upstream: upstream.store_flags(place, change, flags),
             )
-            is_mirrored = True
-            try:
+        is_mirrored = True
+        try:
+            with Store(self._mirrors.folder(caller.user, caller.provider)) as store:
                 store.set_flags(message.id, now.flags, now.modseq)
-            except sqlite3.Error as exc:
-                is_mirrored = False
-                log.warning("flags: the mirror cannot be written (%s), it follows later", type(exc).__name__)
+        except (sqlite3.Error, StoreError) as exc:
+            is_mirrored = False
+            log.warning("flags: the mirror cannot be written (%s), it follows later", type(exc).__name__)
         log.info("flags: %s %s identity=%s", change, " ".join(sorted(flags)), caller.identity)
         return Flagged(now.flags, is_mirrored)

@@ -18,19 +18,16 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from config.identity import Settings
-from config.settings import ConfigError, find_config, load_settings
+from config.settings import ConfigError
 from mirror.errors import MirrorAbsent, MirrorError
 from mirror.log import configure_logging
 from mirror.mirrored import FolderState
 from mirror.report import Progress
+from server.audit_command import audit
+from server.command import ConfigOption
+from server.command import load as _load
+from server.key_command import keys
 from server.unusable import FileUnusable
-
-ConfigOption = click.option(
-    "--config",
-    "config_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Configuration file (default: $POSTMIRROR_CONFIG, ./postmirror.toml, the user's config folder).",
-)
 
 
 class _Group(click.Group):
@@ -52,9 +49,8 @@ def main() -> None:
     """Mirror IMAP mailboxes and serve them to AI agents over MCP."""
 
 
-def _load(config_path: Path | None) -> tuple[Path, Settings]:
-    path = find_config(config_path)
-    return path, load_settings(path)
+main.add_command(audit)
+main.add_command(keys)
 
 
 @main.command()

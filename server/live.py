@@ -48,6 +48,11 @@ class LiveSettings:
         self._seen: tuple[_Signature | None, float] = (self._adopted, 0.0)
         self._broken_since: float | None = None
         self._error = ""
+        self._tell: Callable[[str, str], None] = lambda event, outcome: None
+
+    def subscribe(self, tell: Callable[[str, str], None]) -> None:
+        """Call this, with an event and its outcome, whenever another configuration is in force or one is refused."""
+        self._tell = tell
 
     @classmethod
     def fixed(cls, settings: Settings) -> "LiveSettings":
@@ -103,6 +108,7 @@ class LiveSettings:
             log.warning("configuration: changes of [server] take effect at the next start")
         self._in_force = _in_force(loaded.model_copy(update={"server": kept}))
         log.info("configuration: new version in force")
+        self._tell("configuration", "adopted")
 
     def _broke(self, reason: str) -> None:
         if self._broken_since is None:
@@ -110,6 +116,7 @@ class LiveSettings:
         if reason == self._error:
             return
         self._error = reason
+        self._tell("configuration", "refused")
         log.error("configuration: the file cannot be used, the version before it stays in force: %s", reason)
 
     def _healed(self) -> None:

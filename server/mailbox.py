@@ -13,6 +13,7 @@ from mirror.query.order import Position
 from mirror.query.reader import Page, Reader
 from mirror.query.tree import Query
 from server.auth import Caller
+from server.key import DataKey
 from server.mirrors import Mirrors
 from server.policy import Access, folder_access, view, visible
 from server.seal import NotSealed, Seal
@@ -91,10 +92,10 @@ class Mailbox:
 class Mailboxes:
     """Opens the mailbox of a caller."""
 
-    def __init__(self, mirrors: Mirrors, key: bytes) -> None:
+    def __init__(self, mirrors: Mirrors, key: DataKey) -> None:
         self.mirrors = mirrors
         self._key = key
-        self._seals: dict[tuple[str, str, str], Seal] = {}
+        self._seals: dict[tuple[bytes, str, str, str], Seal] = {}
 
     @contextmanager
     def open(self, caller: Caller) -> Iterator[Mailbox]:
@@ -104,7 +105,7 @@ class Mailboxes:
 
     def seal(self, caller: Caller) -> Seal:
         """What seals and opens this identity's uids, cursors and attachment ids."""
-        identity = (caller.user, caller.provider, caller.profile)
+        identity = (self._key.current(), caller.user, caller.provider, caller.profile)
         if identity not in self._seals:
-            self._seals[identity] = Seal(self._key, *identity)
+            self._seals[identity] = Seal(*identity)
         return self._seals[identity]

@@ -1,6 +1,7 @@
 """Writes: policy first, then upstream, and the mirror only after upstream has said yes."""
 
 from config.secret import SecretSource
+from server.audit import Audit
 from server.changing import Changing, Flagged
 from server.letter import Draft, Enclosure
 from server.mirrors import Mirrors
@@ -14,7 +15,8 @@ __all__ = ["Denied", "Draft", "Enclosure", "Flagged", "Outbound", "Sent", "SentC
 class Outbound(Sending, Changing):
     """Sends mail and changes mailboxes."""
 
-    def __init__(self, state: State, mirrors: Mirrors, upstreams: Upstreams) -> None:
+    def __init__(self, state: State, mirrors: Mirrors, upstreams: Upstreams, audit: Audit) -> None:
+        self._audit = audit
         self._state = state
         self._mirrors = mirrors
         self._upstreams = upstreams

@@ -161,22 +161,26 @@ def parse_recipient(text: str) -> Recipient:
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """Why a mail may not be sent, and which recipients are to blame."""
+    """Why a mail may not be sent, which recipients are to blame, and the rule that says so, for the audit log."""
 
     reason: str
     recipients: tuple[str, ...] = ()
+    rule: str = "form"
 
 
 def check_outbound(recipients: Sequence[Recipient], characters: int, policy: OutboundPolicy | None) -> Denial | None:
     """None when a mail of so many characters may go to all of them."""
     if policy is None:
-        return Denial("this token may not send mail")
+        return Denial("this token may not send mail", rule="outbound")
     if denied := check_recipients(recipients, policy):
-        return Denial("recipient not allowed by the outbound policy", denied)
+        return Denial("recipient not allowed by the outbound policy", denied, "to_allow, to_deny")
     if len(recipients) > policy.max_recipients:
-        return Denial(f"too many recipients: at most {policy.max_recipients} per mail")
+        return Denial(f"too many recipients: at most {policy.max_recipients} per mail", rule="max_recipients")
     if characters > policy.max_chars:
-        return Denial(f"too long: subject and body may have {policy.max_chars} characters, these have {characters}")
+        return Denial(
+            f"too long: subject and body may have {policy.max_chars} characters, these have {characters}",
+            rule="max_chars",
+        )
     return None
 
 

@@ -12,6 +12,7 @@ from mirror.errors import (
     UpstreamRefused,
     UpstreamUnavailable,
 )
+from server.audit import AuditUnwritable
 from server.outbound import Denied
 from server.state import KeyUsed, StateUnavailable, StillSending, TooManySends
 from server.submission import RecipientsRefused, SubmissionRefused, SubmissionUnavailable, SubmissionUncertain
@@ -26,6 +27,10 @@ def changing_flags() -> Iterator[None]:
     except (sqlite3.Error, StoreError):
         # After upstream said yes none comes out any more.
         raise Declined("The mirror of this mailbox cannot be used now. Nothing was changed; try again later.") from None
+    except AuditUnwritable:
+        raise Declined(
+            "The audit log cannot be written, and nothing is changed without it. Try again later, or ask the operator."
+        ) from None
     except MessageChanged:
         raise Declined(
             "The mail server no longer has this message as the mirror knows it. List the folder again."
@@ -52,10 +57,12 @@ def sending() -> Iterator[None]:
         yield
     except Denied as exc:
         named = f": {', '.join(exc.denial.recipients)}" if exc.denial.recipients else ""
-        raise Declined(f"Not sent: {exc.denial.reason}{named}. Nobody received it.") from None
+        raise Declined(f"Not sent: {exc.denial.reason}{named}. Nobody received it.", exc.denial.rule) from None
     except TooManySends as exc:
         minutes = -(-exc.seconds // 60)
-        raise Declined(f"Not sent: the hourly limit is reached. The next mail fits in {minutes:.0f} minutes.") from None
+        raise Declined(
+            f"Not sent: the hourly limit is reached. The next mail fits in {minutes:.0f} minutes.", "per_hour"
+        ) from None
     except KeyUsed:
         raise Declined(
             "Not sent: this idempotency_key belongs to another mail. Nobody received this one; use a new key."
@@ -68,6 +75,11 @@ def sending() -> Iterator[None]:
     except StateUnavailable:
         raise Declined(
             "Not sent: the journal of sent mail cannot be written, and nothing is sent without it. Nobody received it. "
+            "Try again later, or ask the operator."
+        ) from None
+    except AuditUnwritable:
+        raise Declined(
+            "Not sent: the audit log cannot be written, and nothing is sent without it. Nobody received it. "
             "Try again later, or ask the operator."
         ) from None
     except RecipientsRefused as exc:

@@ -18,6 +18,7 @@ from mirror.message import Attachment
 from mirror.mirrored import FolderState, MirroredMessage, State
 from mirror.query.himalaya import parse_himalaya
 from mirror.query.order import Position
+from server.audit import Audit
 from server.auth import Caller
 from server.mailbox import Mailbox, Mailboxes, NoSuchFolder, NoSuchMessage, ReadOnly
 from server.outbound import Draft, Outbound, plain_addresses
@@ -166,7 +167,7 @@ class Relay:
         except NoSuchMessage:
             raise Declined(NO_MESSAGE) from None
         except ReadOnly:
-            raise Declined("This folder may be read only.") from None
+            raise Declined("This folder may be read only.", "folders.access") from None
         except NotSealed:
             raise Declined(BAD_CURSOR) from None
         except TooLongToSeal:
@@ -372,6 +373,6 @@ def relay_tools(relay: Relay) -> list[Tool[Any]]:
     ]
 
 
-def relay_server(relay: Relay, version: str, caller: Callable[[], Caller]) -> Server[Any]:
+def relay_server(relay: Relay, version: str, caller: Callable[[], Caller], audit: Audit) -> Server[Any]:
     """An MCP server with the relay tools."""
-    return tool_server("postmirror", version, INSTRUCTIONS, relay_tools(relay), caller)
+    return tool_server("postmirror", version, INSTRUCTIONS, relay_tools(relay), caller, audit)

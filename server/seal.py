@@ -14,35 +14,24 @@ identity is noise to another.
 import base64
 import binascii
 import json
-import os
-import secrets
-import stat
 import struct
 import zlib
 from collections.abc import Sequence
-from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from server.unusable import FileUnusable
+from server.key import derive_key
 
-KEY_BYTES = 32
 UID_CHARS = 22
 MAX_SEALED_CHARS = 512
 _BLOCK = struct.Struct(">IQI")
 _MAX_PLAIN_BYTES = 1_024
 
 Json = None | bool | int | float | str | Sequence["Json"]
-
-
-class KeyUnsafe(FileUnusable):
-    """The data key cannot be trusted or used; the text says what to do."""
 
 
 class NotSealed(ValueError):
@@ -53,47 +42,13 @@ class TooLongToSeal(ValueError):
     """What should be sealed does not fit."""
 
 
-def load_key(data_dir: Path) -> bytes:
-    """The data key, made at the first call. Raises KeyUnsafe when others may read or write it."""
-    path = data_dir / "key"
-    if not path.exists():
-        _create_key(path)
-    with path.open("rb") as file:
-        status = os.fstat(file.fileno())
-        if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise KeyUnsafe(f"{path} can be read or written by others: chmod 600 {path}")
-        if status.st_uid != os.geteuid():
-            raise KeyUnsafe(f"{path} belongs to another user")
-        key = file.read(KEY_BYTES + 1)
-    if len(key) != KEY_BYTES:
-        raise KeyUnsafe(f"{path} is not a data key: move it away, and a new one is made; old uids and cursors then end")
-    return key
-
-
-def _create_key(path: Path) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f"key.{secrets.token_hex(8)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(KEY_BYTES))
-            file.flush()
-            os.fsync(file.fileno())
-        # link() fails when another process was first, and never shows half a key.
-        os.link(draft, path)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
-
-
 class Seal:
     """Makes and opens the opaque words of one identity."""
 
     def __init__(self, key: bytes, user: str, provider: str, profile: str) -> None:
         identity = (user, provider, profile)
-        self._uids = Cipher(AES(_derive(key, 32, "uid", *identity)), ECB())  # noqa: S305 - one block, a permutation
-        self._words = {purpose: AESSIV(_derive(key, 64, purpose, *identity)) for purpose in ("cursor", "attachment")}
+        self._uids = Cipher(AES(derive_key(key, 32, "uid", *identity)), ECB())  # noqa: S305 - one block, a permutation
+        self._words = {purpose: AESSIV(derive_key(key, 64, purpose, *identity)) for purpose in ("cursor", "attachment")}
 
     def uids(self, epoch: int, message_ids: Sequence[int]) -> list[str]:
         """The virtual uids of these messages, in their order."""
@@ -148,11 +103,6 @@ class Seal:
         if plain[0]:
             plain = b"\x00" + zlib.decompressobj().decompress(plain[1:], _MAX_PLAIN_BYTES)
         return tuple(json.loads(plain[1:]))
-
-
-def _derive(key: bytes, length: int, *names: str) -> bytes:
-    info = b"".join(struct.pack(">H", len(name.encode())) + name.encode() for name in ("postmirror", *names))
-    return HKDF(SHA256(), length, None, info).derive(key)
 
 
 def _encode(raw: bytes) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 from config.identity import Endpoint, Provider
 from config.secret import SecretSource, SecretUnavailable
 from mirror.errors import AuthenticationRefused
+from server.audit import Audit
 from server.auth import Caller
 from server.correspondent import Correspondent, breaks_lines, parse_correspondent
 from server.journal import Entry, Submission
@@ -53,14 +54,17 @@ class Sent:
 class Sending:
     """Sends mail."""
 
+    _audit: Audit
     _state: State
     _secrets: dict[SecretSource, str]
 
     def send(self, caller: Caller, draft: Draft, idempotency_key: str | None = None) -> Sent:
         """Check, journal and submit a mail; returns once the provider has taken it.
 
-        Raises Denied, TooManySends and StateUnavailable before any server is called, then what `submission.submit`
-        raises. Once the server has spoken, its verdict counts, whether the journal can be written or not.
+        idempotency_key: a mail that was sent with it is not sent again, and its outcome told again; one that nobody
+        received may be tried again. Raises Denied, KeyUsed, StillSending, AuditUnwritable, TooManySends and
+        StateUnavailable before any server is called, then what `submission.submit` raises. Once the server has spoken,
+        its verdict counts, whether the journal can be written or not.
         """
         entry = Entry(
             caller.user, caller.provider, caller.profile, caller.token, key=idempotency_key, draft=digest_of(draft)
@@ -78,16 +82,26 @@ class Sending:
             parcel = write_letter(envelope, draft)
         except Ambiguous:
             raise Denied(Denial("the mail cannot be written so that every program reads it alike")) from None
-        policy = caller.policy.outbound
-        with self._state.sending():
-            line = self._state.begin_submission(_with(entry, parcel), 0 if policy is None else policy.per_hour)
-            if isinstance(line, Submission):
-                return _again(line)
-            self._submit(caller, line, parcel, endpoint)
+        with self._audit.recorded(
+            "send", caller, message_id=parcel.message_id, recipients=len(parcel.recipients), size=len(parcel.mail)
+        ):
+            earlier = self._deliver(caller, entry, parcel, endpoint)
+        if earlier is not None:
+            return _again(earlier)
         log.info(
             "send: sent identity=%s message_id=%s to=%s", caller.identity, parcel.message_id, names(parcel.recipients)
         )
         return Sent(parcel.message_id, parcel.recipients)
+
+    def _deliver(self, caller: Caller, entry: Entry, parcel: Parcel, endpoint: Endpoint) -> Submission | None:
+        """None once the server has taken the mail, or the earlier line with its key, which came in between."""
+        policy = caller.policy.outbound
+        with self._state.sending():
+            line = self._state.begin_submission(_with(entry, parcel), 0 if policy is None else policy.per_hour)
+            if isinstance(line, Submission):
+                return line
+            self._submit(caller, line, parcel, endpoint)
+        return None
 
     def _submit(self, caller: Caller, line: int, parcel: Parcel, endpoint: Endpoint) -> None:
         is_handed_over = False

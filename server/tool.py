@@ -32,6 +32,7 @@ from mcp.types import (
 from mcp.types import Tool as ToolDescription
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
+from server.audit import Audit
 from server.auth import Caller
 from server.live import ConfigurationLost
 
@@ -59,7 +60,14 @@ class Arguments(BaseModel):
 
 
 class Declined(Exception):
-    """What was asked cannot be done; the text is for the client, which can act on it."""
+    """What was asked cannot be done; the text is for the client, which can act on it.
+
+    rule: the policy's rule that forbids it, for the audit log; "" when none does.
+    """
+
+    def __init__(self, text: str, rule: str = "") -> None:
+        super().__init__(text)
+        self.rule = rule
 
 
 A = TypeVar("A", bound=Arguments)
@@ -119,9 +127,9 @@ def input_schema(arguments: type[Arguments]) -> dict[str, Any]:
 
 
 def tool_server(
-    name: str, version: str, instructions: str, tools: Sequence[Tool[Any]], caller: Callable[[], Caller]
+    name: str, version: str, instructions: str, tools: Sequence[Tool[Any]], caller: Callable[[], Caller], audit: Audit
 ) -> Server[Any]:
-    """An MCP server with exactly these tools. caller: who sends the request being served."""
+    """An MCP server with exactly these tools. caller: who sends the request being served. audit: what is told of it."""
     by_name = {tool.name: tool for tool in tools}
     described = [tool.describe() for tool in tools]
     schemas = {description.name: description.input_schema for description in described}
@@ -133,10 +141,11 @@ def tool_server(
     async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         tool = by_name.get(params.name)
         if tool is None:
+            audit.note("tool", "unknown", caller())
             raise MCPError(INVALID_PARAMS, "Unknown tool; tools/list names those there are")
         if not threads:
             threads.append(anyio.CapacityLimiter(_THREADS))
-        work = partial(_answer, tool, caller, params.arguments or {})
+        work = partial(_answer, tool, caller, audit, params.arguments or {})
         return await anyio.to_thread.run_sync(work, limiter=threads[0])
 
     return Server(
@@ -149,10 +158,21 @@ def tool_server(
     )
 
 
-def _answer(tool: Tool[Any], caller: Callable[[], Caller], arguments: Mapping[str, Any]) -> CallToolResult:
+def _answer(
+    tool: Tool[Any], caller: Callable[[], Caller], audit: Audit, arguments: Mapping[str, Any]
+) -> CallToolResult:
+    who: Caller | None = None
     try:
-        return _result(json.dumps(tool.call(caller(), arguments), ensure_ascii=False, separators=(",", ":")))
+        who = caller()
+        answer = tool.call(who, arguments)
+        text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+        audit.note("tool", "done", who, tool=tool.name, chars=len(text), **_counts(answer))
+        return _result(text)
     except Declined as exc:
+        if exc.rule:
+            audit.note("tool", "denied", who, tool=tool.name, rule=exc.rule)
+        else:
+            audit.note("tool", "declined", who, tool=tool.name)
         return _result(str(exc), is_error=True)
     except ConfigurationLost:
         return _result("The configuration cannot be read; ask the operator.", is_error=True)
@@ -162,7 +182,13 @@ def _answer(tool: Tool[Any], caller: Callable[[], Caller], arguments: Mapping[st
         log.error(  # noqa: TRY400 - a traceback is what must not be logged
             "tool %s failed, reference %s: %s", tool.name, reference, _place(exc)
         )
+        audit.note("tool", "error", who, tool=tool.name, reference=reference)
         return _result(f"Internal error, reference {reference}. The operator finds it in the log.", is_error=True)
+
+
+def _counts(answer: Answer) -> dict[str, int]:
+    """How many of each thing an answer gives out."""
+    return {name: len(value) for name, value in answer.items() if isinstance(value, list)}
 
 
 def _result(text: str, *, is_error: bool = False) -> CallToolResult:

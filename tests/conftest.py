@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.servers.certificates import Certificates, make_certificates
+from tests.servers.courier import Courier
+from tests.servers.cyrus import Cyrus
 from tests.servers.dovecot import IMAP4REV1, Dovecot
 from tests.servers.pymap import Pymap
 from tests.servers.smtp import SmtpSink
@@ -39,6 +41,20 @@ def dovecot(shared_dovecot: Dovecot) -> Iterator[Dovecot]:
 def dovecot_plain_rung() -> Iterator[Dovecot]:
     """A running Dovecot that offers IMAP4rev1 and nothing more. Leave it running."""
     with Dovecot(capability=IMAP4REV1) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def cyrus() -> Iterator[Cyrus]:
+    """A running Cyrus; the test is skipped where its packages are missing."""
+    with Cyrus() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def courier() -> Iterator[Courier]:
+    """A running Courier; the test is skipped where its packages are missing."""
+    with Courier() as server:
         yield server
 
 

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from mirror.errors import MirrorAbsent, MirrorCorrupt, QueryTooSlow
+from mirror.listing import Place
 from mirror.mirrored import FolderState, MirroredMessage
 from mirror.query import order, rows, sql
 from mirror.query.order import Position
@@ -121,6 +122,11 @@ class Reader:
                 "SELECT digest FROM attachment_blob WHERE content = ? AND part = ?", (content, part)
             ).fetchone()
         return None if row is None else bytes(row[0])
+
+    def place(self, message_id: int) -> Place | None:
+        """Where a message is upstream; None when the mirror no longer has it, or does not know its uid just now."""
+        with self._reading():
+            return rows.place(self._connection, message_id)
 
     def last_pass(self) -> LastPass:
         """When the mirror was last brought to agree with upstream, and what stood in the way."""

@@ -1,11 +1,13 @@
 """Rows of the mirror as the types that readers get."""
 
 import json
+import sqlite3
 import zlib
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any
 
+from mirror.listing import Place
 from mirror.message import Address, Attachment
 from mirror.mirrored import FolderState, MirroredMessage, State
 
@@ -63,6 +65,18 @@ def message(row: Row) -> MirroredMessage:
         html=None if row[25] is None else zlib.decompress(row[25]).decode(),
         headers=None if row[26] is None else tuple((name, value) for name, value in json.loads(row[26])),
     )
+
+
+def place(connection: sqlite3.Connection, message_id: int) -> Place | None:
+    """Where a message is upstream; None when the mirror no longer has it, or does not know its uid just now."""
+    row = connection.execute(
+        "SELECT folder.raw, folder.uidvalidity, message.uid, content.size, content.internaldate,"
+        " content.internaldate_zone, content.message_id FROM message JOIN folder ON folder.id = message.folder"
+        " JOIN content ON content.id = message.content"
+        " WHERE message.id = ? AND message.uid > 0 AND message.generation = folder.generation",
+        (message_id,),
+    ).fetchone()
+    return None if row is None else Place(row[0], row[1], row[2], row[3], _moment(row[4], row[5]), row[6])
 
 
 @lru_cache(maxsize=4096)

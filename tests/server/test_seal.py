@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.seal import KeyUnsafe, NotSealed, Seal, TooLongToSeal, load_key
+from server.key import KeyUnsafe, load_key
+from server.seal import NotSealed, Seal, TooLongToSeal
 
 KEY = bytes(range(32))
 SEAL = Seal(KEY, "alice", "work", "assistant")

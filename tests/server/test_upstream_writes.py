@@ -95,8 +95,9 @@ def listed_flags(caller: Caller, subject: str) -> list[str]:
     return next(list(each["flags"]) for each in messages if each["subject"] == subject)
 
 
+@pytest.mark.parametrize("step", ["__init__", "set_flags"])
 def test_a_flag_that_only_the_mirror_could_not_write_down_is_changed(
-    door: Door, second_client: SecondClient, monkeypatch: pytest.MonkeyPatch
+    door: Door, second_client: SecondClient, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     caller = door.caller()
     uid = uid_of(caller, "third")
@@ -104,7 +105,7 @@ def test_a_flag_that_only_the_mirror_could_not_write_down_is_changed(
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("mirror.store.Store.set_flags", full)
+    monkeypatch.setattr(f"mirror.store.Store.{step}", full)
     answer = caller.call("update_message_flags", folder="INBOX", uid=uid, flags=["flagged"], action="add").value
     assert answer["flags"] == ["flagged"]
     assert "mirror" in answer["note"]

@@ -17,6 +17,7 @@ _TIMEOUT = 30.0
 _LIST = re.compile(rb'\((?P<attributes>[^)]*)\) (?:"[^"]*"|NIL) (?P<name>.*)', re.DOTALL)
 _FETCH = re.compile(rb"UID (\d+)")
 _FLAGS = re.compile(rb"FLAGS \(([^)]*)\)")
+_INTERNALDATE = re.compile(rb'INTERNALDATE "([^"]*)"')
 _APPENDUID = re.compile(rb"APPENDUID \d+ ([\d:,]+)")
 
 
@@ -64,11 +65,13 @@ class SecondClient:
             self.imap.shutdown()
 
     def append(self, folder: str, *messages: bytes | Incoming) -> list[int]:
-        """The uids of the messages, appended in one command (MULTIAPPEND); [] from a server without UIDPLUS.
+        """The uids of the messages, appended in one command where that is possible; [] from a server without UIDPLUS.
 
         A hundred or so at once is quickest; split thousands.
         """
         mails = [message if isinstance(message, Incoming) else Incoming(message) for message in messages]
+        if not self.can("MULTIAPPEND") and self.can("UIDPLUS"):
+            return [uid for mail in mails for uid in self._append_one(folder, mail)]
         tag = self.imap._new_tag()
         self.imap.send(tag + f" APPEND {_quoted(folder)}".encode("ascii"))
         for mail in mails:
@@ -79,6 +82,16 @@ class SecondClient:
         answer = self._answer(*self.imap._command_complete("APPEND", tag))
         found = _APPENDUID.search(answer[0])
         return _numbers(found[1].decode("ascii")) if found else []
+
+    def _append_one(self, folder: str, mail: Incoming) -> list[int]:
+        date = imaplib.Time2Internaldate(mail.internaldate) if mail.internaldate else ""
+        answer = self._answer(*self.imap.append(_quoted(folder), f"({' '.join(mail.flags)})", date, mail.raw))
+        found = _APPENDUID.search(answer[0])
+        return _numbers(found[1].decode("ascii")) if found else []
+
+    def can(self, capability: str) -> bool:
+        """Whether the server announces a capability."""
+        return capability in self.imap.capability()[1][0].decode("ascii").split()
 
     def listing(self, folder: str) -> list[Listed]:
         """Every message of the folder by uid: the truth that a mirror is compared with."""
@@ -132,9 +145,31 @@ class SecondClient:
         self._store(folder, uids, "-FLAGS", flags)
 
     def move(self, folder: str, uids: Iterable[int], to: str) -> None:
-        """Move messages to another folder (MOVE)."""
+        """Move messages to another folder: by MOVE, or else as programs do that do not know it."""
+        wanted = _set(uids)
         self._answer(*self.imap.select(_quoted(folder)))
-        self._answer(*self.imap.uid("MOVE", _set(uids), _quoted(to)))
+        if self.imap.uid("MOVE", wanted, _quoted(to))[0] != "OK":
+            self._answer(*self.imap.uid("COPY", wanted, _quoted(to)))
+            self.expunge(folder, _numbers(wanted))
+
+    def copy(self, folder: str, uids: Iterable[int], to: str) -> None:
+        """Copy messages to another folder."""
+        self._answer(*self.imap.select(_quoted(folder)))
+        self._answer(*self.imap.uid("COPY", _set(uids), _quoted(to)))
+
+    def originals(self, folder: str) -> list[Incoming]:
+        """Every message of the folder as it could be appended again, flags and INTERNALDATE included."""
+        found = []
+        if self.examine(folder):
+            for item in self._answer(*self.imap.uid("FETCH", "1:*", "(FLAGS INTERNALDATE BODY.PEEK[])")):
+                if isinstance(item, tuple):
+                    flags, at = _FLAGS.search(item[0]), _INTERNALDATE.search(item[0])
+                    assert flags, f"FETCH answer in an order this client does not read: {item[0]!r}"
+                    assert at, f"FETCH answer in an order this client does not read: {item[0]!r}"
+                    names = tuple(name for name in flags[1].decode("ascii").split() if name != "\\Recent")
+                    date = datetime.strptime(at[1].decode("ascii").strip(), "%d-%b-%Y %H:%M:%S %z")
+                    found.append(Incoming(item[1], names, date))
+        return found
 
     def folders(self) -> dict[str, frozenset[str]]:
         r"""Attributes by folder name: `{"INBOX": {"\\HasNoChildren"}, …}`."""

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.servers.certificates import Certificates
+from tests.servers.courier import Courier
+from tests.servers.cyrus import Cyrus
 from tests.servers.dovecot import Dovecot
 from tests.servers.pymap import Pymap
 from tests.servers.second_client import Incoming, SecondClient
@@ -16,18 +18,19 @@ from tests.servers.smtp import SmtpSink
 HELLO = b"From: bob@example.org\r\nTo: alice@example.org\r\nSubject: hello\r\n\r\nHello.\r\n"
 
 
-def change_everything(client: SecondClient) -> None:
+def change_everything(client: SecondClient, prefix: str = "") -> None:
     """One of each change a mail program makes, checked by what it lists afterwards."""
+    name = f"{prefix}日本"
     first, second, third = client.append("INBOX", HELLO, Incoming(HELLO, ("\\Flagged",)), HELLO)
-    client.create("Projekte & Co/Entwürfe")
-    client.rename("Projekte & Co/Entwürfe", "日本")
+    client.create(f"{prefix}Projekte & Co")
+    client.rename(f"{prefix}Projekte & Co", name)
     client.add_flags("INBOX", [first, second], "\\Seen")
     client.remove_flags("INBOX", [second], "\\Flagged")
     client.expunge("INBOX", [first])
-    client.move("INBOX", [third], "日本")
-    assert {"INBOX", "日本"} <= client.folders().keys()
+    client.move("INBOX", [third], name)
+    assert {"INBOX", name} <= client.folders().keys()
     assert [(message.uid, message.flags) for message in client.listing("INBOX")] == [(second, frozenset({"\\Seen"}))]
-    assert [message.flags for message in client.listing("日本")] == [frozenset()]
+    assert [message.flags for message in client.listing(name)] == [frozenset()]
     assert client.raw("INBOX", second) == HELLO
 
 
@@ -40,6 +43,17 @@ def test_dovecot_is_changed_by_a_second_client(dovecot: Dovecot, user: str) -> N
 def test_pymap_is_changed_by_a_second_client(pymap_server: Pymap) -> None:
     with pymap_server.client() as client:
         change_everything(client)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("server", ["cyrus", "courier"])
+def test_the_other_servers_are_changed_by_a_second_client(
+    request: pytest.FixtureRequest, server: str, user: str
+) -> None:
+    other: Cyrus | Courier = request.getfixturevalue(server)
+    with other.client(user) as client:
+        change_everything(client, other.prefix)
+        assert client.can("QRESYNC") == (server == "cyrus")
 
 
 def test_dovecot_keeps_uids_over_restart_and_kill(dovecot: Dovecot, user: str) -> None:
