@@ -190,6 +190,7 @@ class Door:
         self.well = True
         # The protocol by name: asyncio turns Nagle's algorithm off only for sockets that say they are TCP.
         self._listener = socket.socket(proto=socket.IPPROTO_TCP)
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._listener.bind(("127.0.0.1", self.settings.server.port))
         config = uvicorn.Config(
             build_app(self.parts, lambda: self.well), http="h11", log_level="warning", access_log=False, lifespan="on"
