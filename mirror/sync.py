@@ -42,7 +42,9 @@ Fill
     the pass ends instead of putting the mailbox off.
 8.  A batch the server refuses is asked for in halves. A message it does not send is asked for again, alone; after
     three passes it is put off, for longer each time. It is shown in `status` and holds up nothing else. A server that
-    sends none of several messages is at fault, not they.
+    sends none of several messages is at fault, not they. What the server sends is counted by the UTC day. Once the
+    day's limit is reached (sync.daily_bytes, else what is known of the server), headers, mail of the last day and what
+    a reader waits for are still fetched; other texts wait for midnight, and the pass ends without them.
 9.  What older cleaning rules made is cleaned again from its stored source, newest first. Sanitized HTML is made last:
     no search waits for it. Content that no message has used for a while is deleted, and attachments above their total.
 
@@ -53,10 +55,9 @@ Failures: UpstreamRefused and UpstreamBroken concern one folder, which is marked
 folder that was never opened, or not for a day, and that the server refuses to open, is closed: no fault, and tried
 again hourly. One whose UIDVALIDITY changed more than three times in a row is marked and looked at after 1, 2, 4 … 24
 hours, or as soon as STATUS shows the number that is known.
-UpstreamUnavailable, UpstreamThrottled, AuthenticationRefused and ParserBroken (which is
-held against no mail) end the pass. A capability that the
-server announces and breaks is not used for a week. Work on many rows is done in transactions of a tenth of a second, of
-which each leaves a state that the next pass can go on from; no network call is made in one.
+UpstreamUnavailable, UpstreamThrottled, AuthenticationRefused and ParserBroken (held against no mail) end the pass. A
+capability that the server announces and breaks is not used for a week. Work on many rows is done in transactions of a
+tenth of a second, of which each leaves a state that the next pass can go on from; no network call is made in one.
 """
 
 import logging
