@@ -105,6 +105,9 @@ class Keeper:
 
     def close(self) -> None:
         """Let the mirror go."""
+        if self._pass is not None:
+            self._pass.close()
+            self._pass = None
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -114,7 +117,6 @@ class Keeper:
         if self.wake_ups is not None:
             self.wake_ups.close()
             self.wake_ups = None
-        self._pass = None
         self._lock.release()
 
     def nudge(self) -> None:
@@ -210,8 +212,11 @@ class Keeper:
                 self._come_back(0)
             return
         self._error = error
-        octets = 0 if self._pass is None else self._pass.take_received()
-        self._pass = None
+        octets = 0
+        if self._pass is not None:
+            self._pass.close()
+            octets = self._pass.take_received()
+            self._pass = None
         self._failures += 1
         wait = random.uniform(0.1, min(LONGEST_PAUSE, 2.0 ** (self._failures - 1)))  # noqa: S311 - jitter
         self._come_back(max(wait, self._throttled_until - time.monotonic()))

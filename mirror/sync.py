@@ -174,7 +174,7 @@ class Pass:
             if self._upstream is not None:
                 self._store.distrust(self._upstream.distrusted)
             if not keep_session:
-                self._end_session()
+                self.close()
             self.report.seconds += time.monotonic() - began
         return self.report
 
@@ -209,7 +209,8 @@ class Pass:
         upstream, self._upstream = self._upstream, None
         return upstream if upstream is not None and upstream.is_open else None
 
-    def _end_session(self) -> None:
+    def close(self) -> None:
+        """End the connection, where one is open: for a pass that is not gone on with."""
         if self._upstream is not None:
             self._count()
             self._upstream.close()
@@ -219,7 +220,7 @@ class Pass:
         """Another connection in place of the present one: an account has no more of them than it needs."""
         if self._upstream is not None:
             self._store.distrust(self._upstream.distrusted)
-        self._end_session()
+        self.close()
         return self.session()
 
     def _hurry(self) -> bool:
