@@ -45,12 +45,12 @@ def reply_text(text: str) -> str:
 
 def preview_of(text: str) -> str:
     """The first 200 characters of what the mail newly says, on one line; of the whole text when that is nothing."""
-    for candidate in (
-        reply_text(text[: MAX_PREVIEW * 5]),
-        reply_text(text[: MAX_PREVIEW * 50]),
-        text[: MAX_PREVIEW * 5],
+    for read in (
+        lambda: reply_text(text[: MAX_PREVIEW * 5]),
+        lambda: reply_text(text[: MAX_PREVIEW * 50]),
+        lambda: text[: MAX_PREVIEW * 5],
     ):
-        shown = " ".join(_TARGET.sub("", candidate).replace(" | ", " ").split())
+        shown = " ".join(_TARGET.sub("", read()).replace(" | ", " ").split())
         if shown:
             return shown if len(shown) <= MAX_PREVIEW else shown[: MAX_PREVIEW - 1].rstrip() + "…"
     return ""
