@@ -27,9 +27,18 @@ _ESCAPE = re.compile(r"\\(.)", re.S)
 
 def read_addresses(value: str) -> list[tuple[str, str]]:
     """(display name, addr-spec) of every mailbox, groups flattened; "" where one of the two is missing."""
-    value = value[:MAX_LENGTH]
+    return read_one(value) or read_all(value[:MAX_LENGTH])
+
+
+def read_one(value: str) -> list[tuple[str, str]]:
+    """What `read_all` finds, where that is one mailbox written in an ordinary way; nothing otherwise."""
     if len(value) <= _MAX_ORDINARY and (match := _ORDINARY.fullmatch(value)):
         return [(" ".join(decode_words((match[1] or match[2] or "").strip()).split()), match[3] or match[4])]
+    return []
+
+
+def read_all(value: str) -> list[tuple[str, str]]:
+    """Every mailbox, read token by token."""
     if value.count("(") > _MAX_COMMENTS:
         value = value.replace("(", " ").replace(")", " ")
     if value.count("\\") > _MAX_ESCAPES:
