@@ -50,7 +50,7 @@ def fold(text: str) -> str:
     if text.isascii():
         words = text.encode("ascii").translate(_ASCII_WORDS).decode("ascii")
     else:
-        words = "".join(map(_WORDS.__getitem__, fold_keeping_separators(text)))
+        words = _words(fold_keeping_separators(text))
     return words if len(words) <= LONGEST_WORD else _TOO_LONG.sub(LONG_WORD, words)
 
 
@@ -58,9 +58,50 @@ def fold_keeping_separators(text: str) -> str:
     """Text as substrings are compared: casefolded, compatibility forms, accents dropped, separators kept."""
     if text.isascii():
         return text.lower()
-    # No composition reaches over the border between ASCII and other characters: the marks that would are dropped.
     # lower() first changes no result, for any character (tested), and is the fast way to fold the ASCII part.
-    return _NOT_ASCII.sub(_fold_match, text.lower())
+    lowered = text.lower()
+    changes: list[tuple[str, str]] = []
+    for character in _others(lowered):
+        folded = _ALONE[character]
+        if folded is None:
+            # No composition reaches over the border between ASCII and other characters: the marks that would are
+            # dropped.
+            return _NOT_ASCII.sub(_fold_match, lowered)
+        if folded != character:
+            changes.append((character, folded))
+    return _replaced(lowered, changes)
+
+
+def holds_folded(text: str, folded_pattern: str) -> bool:
+    """Whether the folded text has a folded pattern as a substring."""
+    if folded_pattern.isascii():
+        # Folding leaves what is ASCII after lower(), so that what is there already need not be folded to be found.
+        lowered = text.lower()
+        if folded_pattern in lowered:
+            return True
+        if lowered.isascii():
+            return False
+    return folded_pattern in fold_keeping_separators(text)
+
+
+def _others(text: str) -> set[str]:
+    """The distinct characters of a text that are not ASCII."""
+    return set(text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass"))
+
+
+def _replaced(text: str, changes: list[tuple[str, str]]) -> str:
+    """The text with single characters replaced by what none of the changes changes again."""
+    if len(changes) > _MOST_REPLACED:
+        return text.translate({ord(character): folded for character, folded in changes})
+    for character, folded in changes:
+        text = text.replace(character, folded)
+    return text
+
+
+def _words(folded: str) -> str:
+    """Folded text with its separators as blanks, and blanks around each character that is a word by itself."""
+    spaced = folded.encode("utf-8", "surrogatepass").translate(_ASCII_WORDS).decode("utf-8", "surrogatepass")
+    return _replaced(spaced, [(each, _WORDS[each]) for each in _others(spaced) if _WORDS[each] != each])
 
 
 def is_unspaced(character: str) -> bool:
@@ -86,11 +127,37 @@ class _Words(dict[str, str]):
             word = character
         else:
             word = " "
-        self[character] = word
+        if len(self) < _MOST_KNOWN:
+            self[character] = word
         return word
 
 
 _WORDS = _Words()
+
+
+class _Alone(dict[str, str | None]):
+    """What a lower-case character becomes whatever stands beside it, or None where that depends on its neighbours."""
+
+    def __missing__(self, character: str) -> str | None:
+        folded = _fold_run(character)
+        stands_alone = all(map(_composes_with_nothing, folded)) and all(_fold_run(each) == each for each in folded)
+        if len(self) < _MOST_KNOWN:
+            self[character] = folded if stands_alone else None
+        return folded if stands_alone else None
+
+
+def _composes_with_nothing(character: str) -> bool:
+    """Whether normalisation never joins a character to the one before it: it is no mark and no part of a syllable."""
+    is_jamo = any(low <= ord(character) <= high for low, high in _JAMO)
+    return unicodedata.category(character)[0] != "M" and not is_jamo
+
+
+_ALONE = _Alone()
+_JAMO = ((0x1100, 0x11FF), (0xA960, 0xA97F), (0xD7B0, 0xD7FF))
+_MOST_REPLACED = 32
+_MOST_KNOWN = 50_000
+"""Characters remembered; more are in no mail that wants to be read."""
+_ASCII = bytes(range(128))
 
 
 def _fold_run(run: str) -> str:

@@ -21,7 +21,7 @@ from mirror.query.order import Position
 from server.audit import Audit
 from server.auth import Caller
 from server.mailbox import Mailbox, Mailboxes, NoSuchFolder, NoSuchMessage, ReadOnly
-from server.outbound import Draft, Outbound
+from server.outbound import Draft, Outbound, plain_addresses
 from server.refusal import changing_flags, sending
 from server.relay_arguments import (
     ListFolders,
@@ -137,8 +137,9 @@ class Relay:
 
     def send_message(self, caller: Caller, asked: SendMessage) -> Answer:
         """Send a mail; answers once the provider has taken it."""
-        draft = Draft(asked.from_, tuple(asked.to), asked.subject, asked.body)
         with sending():
+            plain_addresses([asked.from_])
+            draft = Draft(asked.from_, plain_addresses(asked.to), asked.subject, asked.body)
             sent = self._outbound.send(caller, draft)
         return {"status": "sent", "message_id": sent.message_id, "recipients": list(sent.recipients)}
 

@@ -5,8 +5,10 @@ revocation  names of tokens that no longer count, whether issued here or written
 pause       names of tokens that do not count for now.
 secret      digests of tokens that were given another secret. until: when an old one ends, NULL for the one in force.
 token_use   when each token was last used, to the minute.
-submission  the send journal: sending -> sent | refused | uncertain. mail: the bytes handed to the server, kept while
-            the outcome is open.
+submission  the send journal: sending -> sent | refused | uncertain. mail: the bytes as they belong into Sent, kept
+            while the outcome is open or the copy is owed. handed_over: when the final dot was about to be written.
+            key: the client's idempotency key, of which a profile has one line; draft: digest of what the client wrote
+            with it. copy: what became of the copy in Sent.
 """
 
 import sqlite3
@@ -57,6 +59,25 @@ _FIRST = (
     """,
     "CREATE INDEX submission_recent ON submission (user, provider, profile, created)",
     "CREATE INDEX submission_open ON submission (state) WHERE state = 'sending'",
+)
+
+
+@migrations()
+def journal_every_step(db: Database) -> None:
+    """Idempotency keys, the mark before the final dot, and the copy in Sent."""
+    for statement in _JOURNAL:
+        db.execute(statement)
+
+
+_JOURNAL = (
+    "ALTER TABLE submission ADD COLUMN key TEXT",
+    "ALTER TABLE submission ADD COLUMN draft BLOB",
+    "ALTER TABLE submission ADD COLUMN handed_over REAL",
+    "ALTER TABLE submission ADD COLUMN copy TEXT NOT NULL DEFAULT ''",
+    "CREATE UNIQUE INDEX submission_key ON submission (user, provider, profile, key) WHERE key IS NOT NULL",
+    "CREATE INDEX submission_unsettled ON submission (id) WHERE state = 'uncertain' OR copy = 'owed'",
+    # Lines from before the mark existed: what they had come to is not known.
+    "UPDATE submission SET handed_over = created WHERE state = 'sending'",
 )
 
 

@@ -186,8 +186,7 @@ class Planner:
         if part == "prefix":
             rows = self._connection.execute(_PREFIX, (piece, piece, _MOST_SCANNED)).fetchall()
         elif len(piece) >= 3:
-            asked = '"' + piece[:_LONGEST_ASKED] + '"'
-            rows = self._connection.execute(_INSIDE, (asked, _MOST_SCANNED)).fetchall()
+            rows = self._connection.execute(_INSIDE, (_trigrams(piece), _MOST_SCANNED)).fetchall()
         elif self._thorough:
             rows = self._connection.execute(_ANYWHERE, (piece, _MOST_SCANNED)).fetchall()
         else:
@@ -198,6 +197,12 @@ class Planner:
             rows = self._connection.execute(_PEOPLE, (piece,)).fetchall()
         matches = {"prefix": str.startswith, "suffix": str.endswith, "inside": str.__contains__}[part]
         return _of_field(field, [row for row in rows if matches(row[0], piece)])
+
+
+def _trigrams(piece: str) -> str:
+    """The words that have every three letters of a piece, wherever they stand in it: a few more than have the piece."""
+    asked = dict.fromkeys(piece[start : start + 3] for start in range(min(len(piece), _LONGEST_ASKED) - 2))
+    return " AND ".join('"' + trigram + '"' for trigram in asked)
 
 
 def _of_field(field: Field, rows: list[tuple[str, int, int, int]]) -> list[Row]:

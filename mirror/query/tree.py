@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from typing import Literal
 
 from mirror.errors import QueryError
-from mirror.fold import fold_keeping_separators
+from mirror.fold import fold_keeping_separators, holds_folded
 from mirror.message import Address
 from mirror.mirrored import MirroredMessage
 
@@ -197,7 +197,7 @@ def evaluate(node: Node, message: MirroredMessage) -> bool:
 
 def holds(text: str | None, folded_pattern: str) -> bool:
     """Whether a text has a folded pattern as a substring."""
-    return folded_pattern in fold_keeping_separators(text or "")
+    return holds_folded(text or "", folded_pattern)
 
 
 def header_holds(headers: tuple[tuple[str, str], ...], lower_name: str, folded_pattern: str) -> bool:

@@ -80,7 +80,7 @@ class Mailbox(Session):
         items = b"MESSAGES UIDNEXT UIDVALIDITY"
         if self.has_condstore:
             items += b" HIGHESTMODSEQ"
-        return items + b" MAILBOXID" if self.has("OBJECTID") else items
+        return items + b" MAILBOXID" if self.has("OBJECTID") and self.quirk.tells_mailbox_id else items
 
     @staticmethod
     def _statuses(answer: dict[str, list[Any]]) -> dict[bytes, FolderStatus]:

@@ -417,6 +417,19 @@ def test_rename_that_is_none_is_found_out(liar: MakeLiar) -> None:
     assert set(one.mirror.ids()) == {"1@example.org", "12@example.org"}
 
 
+def test_folder_ids_that_cannot_be_any_rename_nothing(liar: MakeLiar) -> None:
+    """Cyrus 3.6 answers STATUS with memory it never wrote: the same for two folders, or another each time."""
+    one = liar(1, capability="IMAP4rev1 AUTH=PLAIN OBJECTID")
+    for number, name in enumerate(("A", "B"), 2):
+        one.server.fill(name, number)
+        one.server.folders[name].status = " MAILBOXID (~\x01)"
+    one.mirror.sync()
+    ids = one.mirror.ids()
+    assert one.mirror.sync().work == 0
+    assert (one.uids("A"), one.uids("B")) == ([2], [3])
+    assert one.mirror.ids() == ids
+
+
 def test_list_that_lacks_a_folder_once_is_asked_again(liar: MakeLiar) -> None:
     one = liar(1)
     one.server.fill("Work", 2)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.fold import LONG_WORD, LONGEST_WORD, fold, fold_keeping_separators, is_unspaced, people
+from mirror.fold import LONG_WORD, LONGEST_WORD, fold, fold_keeping_separators, holds_folded, is_unspaced, people
 
 ACCENTS = {
     chr(code)
@@ -19,7 +19,11 @@ ACCENTS = {
     )
     for code in range(low, high + 1)
 }
-EVERY_CHARACTER = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code <= 0xDFFF]
+EVERY_CHARACTER = [
+    *(each for each in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(each) not in ("Cn", "Co", "Cs")),
+    *("\ue000", "\uf8ff", "\U00100000", "\u0378", "\U000effff"),
+]
+"""All that are assigned, and some of those for private use and of those that never will be."""
 
 
 @pytest.mark.parametrize(
@@ -77,6 +81,31 @@ def test_every_character_maps_to_itself_a_blank_or_a_word_of_its_own() -> None:
 @given(st.text())
 def test_folding_in_runs_equals_folding_as_a_whole(text: str) -> None:
     assert fold_keeping_separators(text) == _reference(text)
+
+
+NEIGHBOURS = st.text(
+    st.sampled_from(
+        "aeAEßéÄǆ\u03c3Σςйж\u0131İKÅ①ﬁ…、が か\u3099\uff9e각가\u11a8\u1100\u1161\u0301\u0308\u0345\u09be\u09c7ไทยै\n -x"
+    )
+)
+
+
+@given(NEIGHBOURS)
+def test_folding_character_by_character_equals_folding_as_a_whole(text: str) -> None:
+    assert fold_keeping_separators(text) == _reference(text)
+
+
+@given(NEIGHBOURS, NEIGHBOURS, NEIGHBOURS)
+def test_a_pattern_is_found_unfolded_where_it_is_found_folded(before: str, pattern: str, after: str) -> None:
+    text, folded = before + pattern + after, fold_keeping_separators(pattern)
+    assert holds_folded(text, folded) == (folded in _reference(text))
+    assert holds_folded(before + after, folded) == (folded in _reference(before + after))
+
+
+@given(st.text() | NEIGHBOURS)
+def test_words_of_a_text_are_the_words_of_its_characters(text: str) -> None:
+    characters = fold_keeping_separators(text)
+    assert fold(text) == "".join(map(fold, characters))
 
 
 @given(st.text())

@@ -1,0 +1,60 @@
+"""Mirrors that an older version wrote, opened by this one."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from sqlite_utils import Database
+
+from mirror import schema
+from mirror.query.criteria import parse_criteria
+from mirror.query.himalaya import parse_himalaya
+from mirror.query.reader import Reader
+from mirror.store import Store
+from tests.mirror.query.mailbox import Mail, add, connect
+
+
+def _older(folder: Path) -> sqlite3.Connection:
+    """A mirror as it was before the index was packed, with one folder."""
+    folder.mkdir(parents=True)
+    connection = connect(folder / "mirror.db")
+    schema.migrations.apply(Database(connection), stop_before="pack_index")
+    connection.execute("INSERT INTO mirror (id, epoch, fold_version) VALUES (1, 7, 1)")
+    connection.execute("INSERT INTO folder (raw, name, enumerated, as_of) VALUES (x'49', 'INBOX', 1, 0)")
+    return connection
+
+
+def test_index_of_an_older_mirror_is_made_anew(tmp_path: Path) -> None:
+    with closing(_older(tmp_path / "m")) as connection:
+        add(connection, [Mail(text="an invoice", flags=["\\Seen", "ToDo"]), Mail(text="no pay", flags=["\\Draft"])])
+    with closing(Store(tmp_path / "m", repair=True)), Reader(tmp_path / "m" / "mirror.db") as reader:
+        found = {
+            text: [each.text for each in reader.find(1, [m.id for m in reader.page(1, query, None, 9).messages])]
+            for text, query in (
+                ("nvoic", parse_himalaya("body nvoic")),
+                ("todo", parse_criteria("KEYWORD todo")),
+                ("draft", parse_criteria("DRAFT")),
+            )
+        }
+    assert found == {"nvoic": ["an invoice"], "todo": ["an invoice"], "draft": ["no pay"]}
+
+
+def test_keywords_are_kept_beside_the_flags_they_come_from(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    with closing(connect(tmp_path / "m" / "mirror.db")) as connection:
+        schema.migrate(connection)
+        connection.execute("INSERT INTO mirror (id, epoch, fold_version) VALUES (1, 7, 1)")
+        connection.execute("INSERT INTO folder (raw, name) VALUES (x'49', 'INBOX'), (x'41', 'Archive')")
+        add(connection, [Mail(flags=["$Forwarded", "\\Seen", "ToDo"]), Mail(flags=["\\Seen"]), Mail(flags=["ToDo"])])
+
+        def keywords() -> list[tuple[str, int]]:
+            return connection.execute("SELECT name, message FROM keyword ORDER BY 1, 2").fetchall()
+
+        assert keywords() == [("$forwarded", 1), ("todo", 1), ("todo", 3)]
+        connection.execute('UPDATE message SET flags = \'["Later", "\\\\Seen"]\' WHERE id IN (1, 2)')
+        assert keywords() == [("later", 1), ("later", 2), ("todo", 3)]
+        connection.execute("UPDATE message SET flags = '[\"\\\\Seen\"]' WHERE id = 1")
+        connection.execute("UPDATE message SET id = 9 WHERE id = 3")
+        assert keywords() == [("later", 2), ("todo", 9)]
+        connection.execute("DELETE FROM message WHERE id = 9")
+        assert keywords() == [("later", 2)]
