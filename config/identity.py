@@ -6,11 +6,13 @@ Everything here is data that was checked on the way in. Reading the file is `con
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
+    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -77,6 +79,14 @@ def _built_in(value: object) -> object:
     return value
 
 
+def _network(value: str) -> str:
+    try:
+        ip_network(value)
+    except ValueError:
+        raise ValueError('write an address or a network, for example "192.0.2.7" or "10.0.0.0/8"') from None
+    return value
+
+
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Interval = Annotated[Duration, AfterValidator(_at_least_ten_seconds)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
@@ -101,6 +111,7 @@ class Server(Frozen):
     data_dir: Path = Path("~/.local/share/postmirror")
     workspace: Path = Path("~/postmirror-workspace")
     behind_proxy: bool = False
+    trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = ("127.0.0.1", "::1")
     tls_cert_file: Path | None = None
     tls_key_file: Path | None = None
     reload_grace: Duration = timedelta(minutes=10)
@@ -166,7 +177,11 @@ class OfflineAttachments(Frozen):
 
 
 class SyncRule(Frozen):
-    """What of a provider is mirrored, and how often."""
+    """What of a provider is mirrored, and how often.
+
+    daily_bytes: octets fetched on a day before the rest of a backlog waits for the next; None for the limit that is
+    known of the server, 0 for none.
+    """
 
     interval: Interval = timedelta(minutes=2)
     idle: bool = True
@@ -174,6 +189,7 @@ class SyncRule(Frozen):
     folders: tuple[FolderPattern, ...] = ("*",)
     exclude: tuple[FolderPattern, ...] = ()
     attachments: OfflineAttachments = OfflineAttachments()
+    daily_bytes: Annotated[int, Field(ge=0)] | None = None
 
     def starts(self) -> datetime | None:
         """The first moment that is mirrored, in UTC; None for everything."""
@@ -286,10 +302,10 @@ class OutboundPolicy(Frozen):
     per_hour: Annotated[int, Field(ge=0, le=10_000)] = 20
 
 
-class RequestLimits(Frozen):
-    """How much one token may ask: tool calls within a minute, and requests served at the same time. None: no limit."""
+class Limits(Frozen):
+    """How many requests one token may make: in a minute, and at the same time. None: any number."""
 
-    per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    calls_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     concurrent: Annotated[int, Field(ge=1, le=10_000)] | None = None
 
 
@@ -300,7 +316,7 @@ class Profile(Frozen):
     folders: tuple[FolderRule, ...] = ()
     content: ContentPolicy = ContentPolicy()
     outbound: OutboundPolicy | None = None
-    requests: RequestLimits = RequestLimits()
+    limits: Limits = Limits()
 
 
 class Token(Frozen):
@@ -311,6 +327,7 @@ class Token(Frozen):
     user: Slug
     provider: Slug | None = None
     profile: Slug
+    expires: AwareDatetime | None = None
 
 
 class Settings(Frozen):

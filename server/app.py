@@ -22,8 +22,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from config.identity import Server as Place
 from server.attachments import Attachments
 from server.audit import Audit
-from server.auth import Authenticator, Caller, RequireToken, current_caller
+from server.auth import Authenticator, Caller, current_caller
+from server.gate import Gate, RequireToken, SafeHeaders
 from server.key import DataKey
+from server.last_use import LastUses
 from server.live import ConfigurationLost, LiveSettings
 from server.mailbox import Mailboxes
 from server.mirrors import Mirrors
@@ -46,6 +48,7 @@ class Parts:
     upstreams: Upstreams
     outbound: Outbound
     audit: Audit
+    uses: LastUses
     url: str
 
     @classmethod
@@ -58,13 +61,15 @@ class Parts:
         audit = Audit(place.data_dir, key, live.in_force().settings.audit)
         live.subscribe(audit.note)
         outbound = Outbound(state, mirrors, upstreams, audit)
-        return cls(live, state, mirrors, Mailboxes(mirrors, key), upstreams, outbound, audit, place.url)
+        mailboxes, uses = Mailboxes(mirrors, key), LastUses(state)
+        return cls(live, state, mirrors, mailboxes, upstreams, outbound, audit, uses, place.url)
 
     def close(self) -> None:
         """Let go of files and connections; the state belongs to the caller."""
         self.upstreams.close()
         self.mirrors.close()
         self.audit.close()
+        self.uses.close()
 
 
 def _relay(parts: Parts, caller: Callable[[], Caller]) -> Server[Any]:
@@ -79,6 +84,7 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
     """The whole web application. healthy: whether the rest of the program is well, for /healthz."""
     place = parts.live.in_force().settings.server
     authenticator = Authenticator(parts.live, parts.state)
+    gate = Gate(authenticator, parts.audit.chain.key, parts.audit, parts.uses)
     managers = {name: _manager(build(parts, current_caller), place) for name, build in PROFILES.items()}
     attachments = Attachments(parts.mailboxes, parts.upstreams, parts.audit)
 
@@ -93,11 +99,12 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
     return Starlette(
         lifespan=lifespan,
         routes=[
-            Route("/mcp", RequireToken(_mcp(managers), authenticator)),
-            Route("/attachments/{id}", RequireToken(_get(attachments.download), authenticator)),
+            Route("/mcp", RequireToken(_mcp(managers), gate)),
+            Route("/attachments/{id}", RequireToken(_get(attachments.download), gate)),
             Route("/healthz", _health(parts.live, lambda: healthy() and parts.audit.is_well)),
         ],
         middleware=[
+            Middleware(SafeHeaders),
             Middleware(TrustedHostMiddleware, allowed_hosts=_hosts(place), www_redirect=False),
             Middleware(_KnownOrigin, known=_transport_security(place).allowed_origins),
         ],

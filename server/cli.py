@@ -5,28 +5,24 @@ import json
 import logging
 import os
 import socket
-import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
-from rich.table import Table
 
 from config.identity import Settings
 from config.settings import ConfigError
-from mirror.errors import MirrorAbsent, MirrorError
+from mirror.errors import MirrorError
 from mirror.log import configure_logging
-from mirror.mirrored import FolderState
-from mirror.report import Progress
 from server.audit_command import audit
 from server.command import ConfigOption
 from server.command import load as _load
 from server.key_command import keys
+from server.status_command import status
+from server.sync_command import sync
+from server.token_command import token
 from server.unusable import FileUnusable
 
 
@@ -51,6 +47,9 @@ def main() -> None:
 
 main.add_command(audit)
 main.add_command(keys)
+main.add_command(status)
+main.add_command(sync)
+main.add_command(token)
 
 
 @main.command()
@@ -59,6 +58,7 @@ main.add_command(keys)
 @click.option("--port", type=click.IntRange(0, 65_535), help="Listen on this port instead of server.port.")
 def serve(config_path: Path | None, host: str | None, port: int | None) -> None:
     """Keep the mirrors in step and serve MCP over HTTP until Ctrl-C."""
+    from server.certificate import CertificateUnusable
     from server.serve import AlreadyServing
     from server.serve import serve as serve_until_stopped
 
@@ -73,6 +73,8 @@ def serve(config_path: Path | None, host: str | None, port: int | None) -> None:
             path, settings, ready=lambda: logger.info("serving", extra={"url": f"{settings.server.url}/mcp"})
         )
     except AlreadyServing as exc:
+        raise click.ClickException(str(exc)) from exc
+    except CertificateUnusable as exc:
         raise click.ClickException(str(exc)) from exc
     except OSError as exc:
         raise click.ClickException(
@@ -117,198 +119,6 @@ def stdio(config_path: Path | None, user: str, profile: str, provider: str | Non
         serve_stdio(path, settings, user, profile, provider)
     except ValueError as exc:
         raise click.ClickException(str(exc)) from exc
-
-
-@main.command()
-@ConfigOption
-@click.argument("mirrors", nargs=-1, metavar="[USER/PROVIDER]...")
-@click.option("--json", "as_json", is_flag=True, help="Print one summary object.")
-def sync(config_path: Path | None, mirrors: tuple[str, ...], as_json: bool) -> None:
-    """Make one full pass now. Exits 0 when every folder is complete, 1 when any is not."""
-    from server.passes import UnknownMirror, sync_now
-
-    configure_logging("sync", logging.WARNING)
-    _, settings = _load(config_path)
-    console = Console(stderr=True)
-    bars = Bars(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    )
-    tasks: dict[str, Any] = {}
-
-    def notice(mirror: str, progress: Progress) -> None:
-        if mirror not in tasks:
-            tasks[mirror] = bars.add_task(mirror, total=progress.total)
-        bars.update(tasks[mirror], completed=progress.done, total=progress.total)
-
-    try:
-        if console.is_terminal and not as_json:
-            with bars:
-                outcomes = sync_now(settings, mirrors, notice)
-        else:
-            outcomes = sync_now(settings, mirrors)
-    except UnknownMirror as exc:
-        raise click.ClickException(str(exc)) from exc
-    click.echo(json.dumps(_summary(outcomes))) if as_json else _print_outcomes(outcomes)
-    sys.exit(0 if all(outcome.complete for outcome in outcomes) else 1)
-
-
-def _summary(outcomes: "list[Any]") -> dict[str, Any]:
-    return {
-        "seconds": round(sum(outcome.report.get("seconds", 0.0) for outcome in outcomes), 3),
-        "searchable_s": max((outcome.report.get("searchable_s", 0.0) for outcome in outcomes), default=0.0),
-        "complete": all(outcome.complete for outcome in outcomes),
-        "folders": [
-            {"mirror": outcome.mirror, "folder": name} | {key: folder[key] for key in folder if key != "name"}
-            for outcome in outcomes
-            for name, folder in outcome.report.get("folders", {}).items()
-        ],
-        "errors": {outcome.mirror: outcome.error for outcome in outcomes if outcome.error},
-    }
-
-
-def _print_outcomes(outcomes: "list[Any]") -> None:
-    for outcome in outcomes:
-        if outcome.error:
-            click.echo(f"{outcome.mirror}: {outcome.error}", err=True)
-            continue
-        folders = outcome.report["folders"].values()
-        counts = {key: sum(folder[key] for folder in folders) for key in ("messages", "new", "changed", "removed")}
-        click.echo(
-            f"{outcome.mirror}: {counts['messages']} messages in {len(folders)} folders, {counts['new']} new, "
-            f"{counts['changed']} changed, {counts['removed']} removed, {outcome.report['seconds']:.1f} s"
-        )
-        for folder in folders:
-            if folder["error"]:
-                click.echo(f"  {folder['name']}: {folder['error']}", err=True)
-
-
-@main.command()
-@ConfigOption
-@click.option("--json", "as_json", is_flag=True, help="Print one object.")
-def status(config_path: Path | None, as_json: bool) -> None:
-    """Show how complete and how old each mirror is, folder by folder."""
-    _, settings = _load(config_path)
-    mirrors = {f"{user}/{name}": _condition(settings, user, name) for user, name, _ in settings.identities()}
-    if as_json:
-        click.echo(json.dumps(mirrors))
-        return
-    console = Console()
-    for name, mirror in mirrors.items():
-        table = Table(title=name, title_justify="left", box=None, pad_edge=False)
-        for column in ("folder", "messages", "complete", "age", "last error"):
-            table.add_column(column, justify="right" if column in ("messages", "age") else "left")
-        for folder in mirror["folders"]:
-            state = "yes" if folder["complete"] else f"no, {folder['pending']} to fetch"
-            table.add_row(
-                folder["folder"], str(folder["messages"]), state, _age(folder["as_of"]), folder["error"], style=None
-            )
-        console.print(table)
-        if mirror["last_pass"] is None and not mirror["error"]:
-            console.print("no pass has ended yet: postmirror serve or sync makes one")
-        if mirror["error"]:
-            console.print(f"last pass failed: {mirror['error']}", style="red", markup=False)
-
-
-def _condition(settings: Settings, user: str, provider: str) -> dict[str, Any]:
-    from mirror.query.reader import Reader
-
-    try:
-        with Reader(settings.mirror_dir(user, provider) / "mirror.db") as reader:
-            last = reader.last_pass()
-            folders = [_folder(folder) for folder in reader.folders() if folder.selectable]
-    except MirrorAbsent:
-        return {"last_pass": None, "error": "not mirrored yet: run postmirror sync or serve", "folders": []}
-    return {
-        "last_pass": None if last.ended is None else last.ended.isoformat(timespec="seconds"),
-        "error": last.error,
-        "folders": folders,
-    }
-
-
-def _folder(folder: FolderState) -> dict[str, Any]:
-    return {
-        "folder": folder.name,
-        "messages": folder.messages,
-        "complete": folder.complete,
-        "pending": folder.pending,
-        "quarantined": folder.quarantined,
-        "as_of": None if folder.as_of is None else folder.as_of.isoformat(timespec="seconds"),
-        "error": folder.error,
-    }
-
-
-def _age(as_of: str | None) -> str:
-    if as_of is None:
-        return "never"
-    seconds = int((datetime.now(UTC) - datetime.fromisoformat(as_of)).total_seconds())
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{max(seconds, 0)} s"
-
-
-@main.group()
-def token() -> None:
-    """Make, list and revoke the tokens that clients present."""
-
-
-@token.command("new")
-@ConfigOption
-@click.argument("user")
-@click.argument("profile")
-@click.option("--provider", help="The mailbox, when the user has several.")
-@click.option("--name", help="What to call the token (default: made up).")
-def token_new(config_path: Path | None, user: str, profile: str, provider: str | None, name: str | None) -> None:
-    """Make a token for USER with PROFILE and print its secret, once."""
-    from config.identity import Token
-    from server.state import TokenExists
-
-    _, settings = _load(config_path)
-    try:
-        settings.resolve(Token(name=name or "new", sha256="0" * 64, user=user, provider=provider, profile=profile))
-        taken = [each.name for each in settings.tokens]
-        with _state(settings) as state:
-            chosen, secret = state.issue_token(user, profile, provider=provider, name=name, taken=taken)
-    except (TokenExists, ValueError) as exc:
-        raise click.ClickException(_plain(exc).removeprefix("token 'new': ")) from exc
-    click.echo(f"token {chosen}, shown only now:", err=True)
-    click.echo(secret)
-
-
-@token.command("list")
-@ConfigOption
-def token_list(config_path: Path | None) -> None:
-    """List every token: those made here and those in the configuration file."""
-    _, settings = _load(config_path)
-    table = Table(box=None, pad_edge=False)
-    for column in ("name", "user", "provider", "profile", "from", "state"):
-        table.add_column(column)
-    with _state(settings) as state:
-        revoked = state.revoked()
-        for issued in state.tokens():
-            made = datetime.fromtimestamp(issued.created, UTC).strftime("%Y-%m-%d")
-            condition = "revoked" if issued.name in revoked else "valid"
-            table.add_row(issued.name, issued.user, issued.provider or "", issued.profile, made, condition)
-    for each in settings.tokens:
-        condition = "revoked" if each.name in revoked else "valid"
-        table.add_row(each.name, each.user, each.provider or "", each.profile, "configuration", condition)
-    Console().print(table)
-
-
-@token.command("revoke")
-@ConfigOption
-@click.argument("name")
-def token_revoke(config_path: Path | None, name: str) -> None:
-    """Make a token worthless from the next request on, wherever it was written down."""
-    from server.state import TokenUnknown
-
-    _, settings = _load(config_path)
-    try:
-        with _state(settings) as state:
-            state.revoke(name, configured=[each.name for each in settings.tokens])
-    except TokenUnknown as exc:
-        raise click.ClickException(f"{exc}; postmirror token list shows them") from exc
-    click.echo(f"token {name} is revoked")
 
 
 @main.command()
@@ -397,16 +207,6 @@ def _state(settings: Settings) -> Any:
     from server.state import State
 
     return closing(State(settings.server.data_dir))
-
-
-def _plain(exc: Exception) -> str:
-    from pydantic import ValidationError
-
-    if isinstance(exc, ValidationError):
-        return "; ".join(
-            f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors(include_url=False)
-        )
-    return str(exc)
 
 
 if __name__ == "__main__":

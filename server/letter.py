@@ -5,75 +5,192 @@ The headers are written here and not by `email.message.EmailMessage`: that one d
 back before anybody gets them.
 """
 
+import hashlib
 import re
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from email.encoders import encode_base64
 from email.header import Header
 from email.message import EmailMessage
-from email.parser import BytesParser
-from email.policy import SMTP, default
-from email.utils import format_datetime
+from email.policy import SMTP, compat32
+from email.utils import encode_rfc2231, format_datetime
 
-from server.policy import Recipient
+from server.correspondent import Correspondent
+from server.proofreading import Meant, read_back
 from server.submission import Parcel
 
-NAMES = ("From", "To", "Subject", "Date", "Message-ID", "Content-Type", "Content-Transfer-Encoding", "MIME-Version")
+MAX_REFERENCES = 20
+"""Ids in References: the first of a thread and the newest."""
 _LINE_END = re.compile(r"\r\n?|\n")
 _PLAIN = re.compile(r"[!-~]+(?: [!-~]+)*")
 _ATOMS = re.compile(r"[A-Za-z0-9]+(?: [A-Za-z0-9]+)*")
+_FILENAME = re.compile(r"[A-Za-z0-9 ._()+-]{1,60}")
+_MEDIA_TYPE = re.compile(r"([a-z0-9][a-z0-9!#$&^_.+-]{0,63})/([a-z0-9][a-z0-9!#$&^_.+-]{0,63})")
+_MESSAGE_ID = re.compile(r"<?([!-;=?-~]{1,300}@[!-;=?-~]{1,300})>?")
 _PLAIN_CHARS = 60
+# 7bit content needs no extension of any server on the way; its lines stay below RFC 5322's recommendation.
+_WIRE = SMTP.clone(cte_type="7bit", refold_source="none")
 
 
-class Ambiguous(ValueError):
-    """The bytes do not read back as what was given."""
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """A file that goes along with a mail."""
+
+    filename: str
+    media_type: str
+    data: bytes
 
 
-def write_letter(
-    display_name: str, sender: Recipient, recipients: Sequence[Recipient], subject: str, body: str
-) -> Parcel:
-    """A checked draft as it goes on the wire: 7bit MIME with CRLF, whatever the server can do. Raises Ambiguous."""
-    message_id = f"{secrets.token_hex(16)}@{sender.domain}"
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A mail as a client wrote it.
+
+    Addresses stand alone or behind a name (`Bob <bob@example.org>`). in_reply_to, references: Message-IDs, with or
+    without their angle brackets.
+    """
+
+    from_: str
+    to: tuple[str, ...]
+    subject: str
+    text: str
+    cc: tuple[str, ...] = ()
+    bcc: tuple[str, ...] = ()
+    html: str = ""
+    attachments: tuple[Enclosure, ...] = ()
+    in_reply_to: str = ""
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """Who a checked draft is from and for; nobody is named twice."""
+
+    sender: Correspondent
+    to: tuple[Correspondent, ...]
+    cc: tuple[Correspondent, ...] = ()
+    bcc: tuple[Correspondent, ...] = ()
+
+    @property
+    def everybody(self) -> tuple[Correspondent, ...]:
+        """Every recipient, in the order of the mail."""
+        return (*self.to, *self.cc, *self.bcc)
+
+
+def is_message_id(text: str) -> bool:
+    """Whether a text is one Message-ID, with or without its angle brackets."""
+    return _MESSAGE_ID.fullmatch(text) is not None
+
+
+def digest_of(draft: Draft) -> bytes:
+    """What tells one draft from another."""
+    small = replace(draft, attachments=())
+    whole = hashlib.sha256(repr(small).encode("utf-8", "surrogatepass"))
+    for each in draft.attachments:
+        named = repr((each.filename, each.media_type)).encode("utf-8", "surrogatepass")
+        whole.update(hashlib.sha256(named).digest() + hashlib.sha256(each.data).digest())
+    return whole.digest()
+
+
+def write_letter(envelope: Envelope, draft: Draft) -> Parcel:
+    """A checked draft as it goes on the wire: 7bit MIME with CRLF, whatever the server can do. Raises Ambiguous.
+
+    The copy for Sent names the Bcc recipients, the mail that goes out does not.
+    """
+    sender = envelope.sender
+    message_id = f"{secrets.token_hex(16)}@{sender.recipient.domain}"
     headers = {
-        "From": f"{_phrase(display_name)} <{sender.address}>" if display_name else sender.address,
-        "To": ",\r\n ".join(each.address for each in recipients),
-        "Subject": _text("Subject", subject),
+        "From": _people("From", [sender]),
+        "To": _people("To", envelope.to) or ("undisclosed-recipients:;" if envelope.bcc else ""),
+        "Cc": _people("Cc", envelope.cc),
+        "Subject": _text("Subject", draft.subject),
         "Date": format_datetime(datetime.now(UTC)),
         "Message-ID": f"<{message_id}>",
     }
-    # 7bit content needs no extension of any server on the way; the lines of it stay below RFC 5322's recommendation.
-    content = EmailMessage(SMTP.clone(cte_type="7bit"))
-    content.set_content(_LINE_END.sub("\n", body).rstrip("\n") + "\n", charset="utf-8")
-    mail = "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode() + content.as_bytes()
-    read_back(mail, subject, [each.address for each in recipients])
-    needs_utf8 = not all(each.is_ascii for each in (sender, *recipients))
-    return Parcel(message_id, sender.address, tuple(each.address for each in recipients), mail, needs_utf8)
+    if draft.in_reply_to or draft.references:
+        parent, thread = _thread(draft)
+        headers["In-Reply-To"] = parent and f"<{parent}>"
+        headers["References"] = "\r\n ".join(f"<{each}>" for each in thread)
+    kept = {name: value for name, value in headers.items() if value or name == "Subject"}
+    head = "".join(f"{name}: {value}\r\n" for name, value in kept.items()).encode()
+    mail = head + _content(draft).as_bytes()
+    read_back(mail, Meant(tuple(kept), draft.subject, sender, envelope.to, envelope.cc, _pieces(draft)))
+    copy = f"Bcc: {_people('Bcc', envelope.bcc)}\r\n".encode() + mail if envelope.bcc else mail
+    everybody = [each.recipient for each in envelope.everybody]
+    needs_utf8 = not all(each.is_ascii for each in (sender.recipient, *everybody))
+    return Parcel(
+        message_id, sender.recipient.address, tuple(each.address for each in everybody), mail, needs_utf8, copy
+    )
 
 
-def _text(name: str, text: str) -> str:
+def _people(header: str, people: Sequence[Correspondent]) -> str:
+    return ",\r\n ".join(
+        f"{_phrase(header, each.name)} <{each.recipient.address}>" if each.name else each.recipient.address
+        for each in people
+    )
+
+
+def _text(header: str, text: str) -> str:
     """Unstructured text: as it is when it is short and plain, else as encoded words."""
     if not text or (len(text) <= _PLAIN_CHARS and _PLAIN.fullmatch(text) and "=?" not in text):
         return text
-    return Header(text, "utf-8", header_name=name).encode(linesep="\r\n")
+    return Header(text, "utf-8", header_name=header).encode(linesep="\r\n")
 
 
-def _phrase(name: str) -> str:
+def _phrase(header: str, name: str) -> str:
     """A display name: atoms, else encoded words, which need no quoting."""
     if len(name) <= _PLAIN_CHARS and _ATOMS.fullmatch(name):
         return name
-    return Header(name, "utf-8", header_name="From").encode(linesep="\r\n")
+    return Header(name, "utf-8", header_name=header).encode(linesep="\r\n")
 
 
-def read_back(mail: bytes, subject: str, recipients: Sequence[str]) -> None:
-    """Raises Ambiguous unless a plain split and the library's parser both find what was meant."""
-    if b"\0" in mail or re.search(rb"\r(?!\n)|(?<!\r)\n", mail):
-        raise Ambiguous("line ends")
-    lines = mail.partition(b"\r\n\r\n")[0].split(b"\r\n")
-    names = [line.partition(b":")[0].decode("ascii", "replace") for line in lines if line[:1] not in (b" ", b"\t")]
-    parsed = BytesParser(policy=default).parsebytes(mail, headersonly=True)
-    if sorted(names) != sorted(NAMES) or sorted(parsed.keys()) != sorted(NAMES):
-        raise Ambiguous("headers")
-    if str(parsed["Subject"]) != subject:
-        raise Ambiguous("subject")
-    if [address.strip() for address in str(parsed["To"]).split(",")] != list(recipients):
-        raise Ambiguous("recipients")
+def _thread(draft: Draft) -> tuple[str, list[str]]:
+    """The parent's id, and the ids of the thread, the parent's last (RFC 5322 3.6.4). What is no id is left out."""
+    found = [match[1] for match in map(_MESSAGE_ID.fullmatch, (*draft.references, draft.in_reply_to)) if match]
+    thread = [each for at, each in enumerate(found) if each not in found[at + 1 :]]
+    if len(thread) > MAX_REFERENCES:
+        thread = [thread[0], *thread[1 - MAX_REFERENCES :]]
+    parent = _MESSAGE_ID.fullmatch(draft.in_reply_to)
+    return parent[1] if parent else "", thread
+
+
+def _normal(text: str) -> str:
+    return _LINE_END.sub("\n", text).rstrip("\n") + "\n"
+
+
+def _content(draft: Draft) -> EmailMessage:
+    content = EmailMessage(_WIRE)
+    content.set_content(_normal(draft.text), charset="utf-8")
+    if draft.html:
+        content.add_alternative(_normal(draft.html), subtype="html", charset="utf-8")
+    if draft.attachments:
+        content.make_mixed()
+        for each in draft.attachments:
+            content.attach(_part(each))
+    return content
+
+
+def _part(enclosure: Enclosure) -> EmailMessage:
+    # The old policy takes header values as they are; the others look for encoded words in a file's name.
+    part = EmailMessage(compat32)
+    part["Content-Type"] = _media_type(enclosure.media_type)
+    part.set_payload(enclosure.data)
+    encode_base64(part)
+    name = enclosure.filename
+    plain = f'filename="{name}"' if _FILENAME.fullmatch(name) else f"filename*={encode_rfc2231(name, 'utf-8')}"
+    part["Content-Disposition"] = f"attachment; {plain}"
+    return part
+
+
+def _media_type(text: str) -> str:
+    match = _MEDIA_TYPE.fullmatch(text.strip().lower())
+    # Neither may be base64 (RFC 2046 5.1, 5.2.1), and nothing but base64 keeps a file as it is.
+    return "application/octet-stream" if match is None or match[1] in ("message", "multipart") else match[0]
+
+
+def _pieces(draft: Draft) -> tuple[tuple[str, bytes], ...]:
+    """(file name, SHA-256) of every leaf of the mail; texts have no name and LF line ends."""
+    texts = [("", _normal(text).encode()) for text in ([draft.text, draft.html] if draft.html else [draft.text])]
+    files = [(each.filename, each.data) for each in draft.attachments]
+    return tuple((name, hashlib.sha256(data).digest()) for name, data in (*texts, *files))

@@ -14,7 +14,7 @@ from mirror.errors import (
 )
 from server.audit import AuditUnwritable
 from server.outbound import Denied
-from server.state import StateUnavailable, TooManySends
+from server.state import KeyUsed, StateUnavailable, StillSending, TooManySends
 from server.submission import RecipientsRefused, SubmissionRefused, SubmissionUnavailable, SubmissionUncertain
 from server.tool import Declined
 
@@ -62,6 +62,15 @@ def sending() -> Iterator[None]:
         minutes = -(-exc.seconds // 60)
         raise Declined(
             f"Not sent: the hourly limit is reached. The next mail fits in {minutes:.0f} minutes.", "per_hour"
+        ) from None
+    except KeyUsed:
+        raise Declined(
+            "Not sent: this idempotency_key belongs to another mail. Nobody received this one; use a new key."
+        ) from None
+    except StillSending as exc:
+        raise Declined(
+            f"A mail with this idempotency_key is being sent now. Its Message-ID is <{exc.message_id}>. Ask again in a "
+            "minute with the same key."
         ) from None
     except StateUnavailable:
         raise Declined(

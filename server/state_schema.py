@@ -2,8 +2,13 @@
 
 token       tokens issued by `postmirror token new`, by the SHA-256 of the secret.
 revocation  names of tokens that no longer count, whether issued here or written in the configuration file.
-submission  the send journal: sending -> sent | refused | uncertain. mail: the bytes handed to the server, kept while
-            the outcome is open.
+pause       names of tokens that do not count for now.
+secret      digests of tokens that were given another secret. until: when an old one ends, NULL for the one in force.
+token_use   when each token was last used, to the minute.
+submission  the send journal: sending -> sent | refused | uncertain. mail: the bytes as they belong into Sent, kept
+            while the outcome is open or the copy is owed. handed_over: when the final dot was about to be written.
+            key: the client's idempotency key, of which a profile has one line; draft: digest of what the client wrote
+            with it. copy: what became of the copy in Sent.
 """
 
 import sqlite3
@@ -57,15 +62,63 @@ _FIRST = (
 )
 
 
+@migrations()
+def journal_every_step(db: Database) -> None:
+    """Idempotency keys, the mark before the final dot, and the copy in Sent."""
+    for statement in _JOURNAL:
+        db.execute(statement)
+
+
+_JOURNAL = (
+    "ALTER TABLE submission ADD COLUMN key TEXT",
+    "ALTER TABLE submission ADD COLUMN draft BLOB",
+    "ALTER TABLE submission ADD COLUMN handed_over REAL",
+    "ALTER TABLE submission ADD COLUMN copy TEXT NOT NULL DEFAULT ''",
+    "CREATE UNIQUE INDEX submission_key ON submission (user, provider, profile, key) WHERE key IS NOT NULL",
+    "CREATE INDEX submission_unsettled ON submission (id) WHERE state = 'uncertain' OR copy = 'owed'",
+    # Lines from before the mark existed: what they had come to is not known.
+    "UPDATE submission SET handed_over = created WHERE state = 'sending'",
+)
+
+
+@migrations()
+def pause_and_rotate_tokens(db: Database) -> None:
+    """Tokens that expire, pause and get another secret, and when each was used."""
+    for statement in _TOKENS:
+        db.execute(statement)
+
+
+_TOKENS = (
+    "ALTER TABLE token ADD COLUMN expires REAL",
+    "CREATE TABLE pause (name TEXT PRIMARY KEY, at REAL NOT NULL) STRICT",
+    "CREATE TABLE secret (sha256 TEXT PRIMARY KEY, name TEXT NOT NULL, created REAL NOT NULL, until REAL) STRICT",
+    "CREATE INDEX secret_name ON secret (name)",
+    "CREATE TABLE token_use (name TEXT PRIMARY KEY, at REAL NOT NULL) STRICT",
+    "INSERT INTO token_use SELECT name, last_used FROM token WHERE last_used IS NOT NULL",
+)
+
+
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring the file to the newest schema. Raises StateTooNew when a newer program wrote it."""
-    db = Database(connection)
+    if not _pending(connection):
+        return
+    # Two processes may open a new file at once: the second waits here, and then has nothing to do.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if _pending(connection):
+            migrations.apply(Database(connection))
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _pending(connection: sqlite3.Connection) -> bool:
     known = {migration.name for migration in migrations.pending(Database(memory=True))}
-    applied = {migration.name for migration in migrations.applied(db)}
+    applied = {migration.name for migration in migrations.applied(Database(connection))}
     if applied - known:
         raise StateTooNew("state.db was written by a newer postmirror: upgrade the program")
-    if known - applied:
-        migrations.apply(db)
+    return bool(known - applied)
 
 
 class StateTooNew(FileUnusable):

@@ -10,7 +10,7 @@ import smtplib
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -52,18 +52,22 @@ class SubmissionUncertain(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """A mail ready for the wire. needs_smtputf8: an address is not ASCII (RFC 6531)."""
+    """A mail ready for the wire. needs_smtputf8: an address is not ASCII (RFC 6531). copy: as it belongs into Sent."""
 
     message_id: str
     sender: str
     recipients: tuple[str, ...]
     mail: bytes
     needs_smtputf8: bool = False
+    copy: bytes = b""
 
 
-def submit(parcel: Parcel, endpoint: Endpoint, login: tuple[str, str] | None) -> None:
+def submit(
+    parcel: Parcel, endpoint: Endpoint, login: tuple[str, str] | None, hand_over: Callable[[], None] = lambda: None
+) -> None:
     """Returns once the server has taken responsibility for the mail.
 
+    hand_over is called before the final dot is written; when it raises, nothing was sent.
     Raises SubmissionUnavailable, AuthenticationRefused, RecipientsRefused, SubmissionRefused or SubmissionUncertain.
     """
     smtp = smtplib.SMTP()
@@ -74,6 +78,7 @@ def submit(parcel: Parcel, endpoint: Endpoint, login: tuple[str, str] | None) ->
                 _log_in(smtp, *login)
             _open_transaction(smtp, parcel)
             _write_content(smtp, parcel.mail)
+            hand_over()
         _await_verdict(smtp, parcel)
         with suppress(OSError, smtplib.SMTPException):
             smtp.docmd("QUIT")

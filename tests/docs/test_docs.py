@@ -91,7 +91,7 @@ def texts_of(file: str, callee: str) -> list[str]:
         set(texts_of("server/relay.py", "Declined"))
         | set(texts_of("server/refusal.py", "Declined"))
         | set(texts_of("server/policy.py", "Denial"))
-        | set(texts_of("server/outbound.py", "Denial"))
+        | set(texts_of("server/sending.py", "Denial"))
     ),
 )
 def test_every_error_text_is_documented(text: str) -> None:

@@ -45,10 +45,10 @@ def test_preview_of_nothing_but_a_quote_is_the_quote() -> None:
 
 
 def test_quoted_spans_cover_the_quote_and_what_introduces_it_and_nothing_else() -> None:
-    text = "Yes.\n\nOn Mon, 2 Mar 2026 Bob wrote:\n> a\n> b\n\nNo.\n>> c\n-- \nSignature\nBegin forwarded message:\nall\nof"
+    text = "Yes.\n\nOn Mon, 2 Mar 2026 Bob wrote:\n> a\n> b\n\nNo.\n>> c\n-- \nSignature\nBegin forwarded message:\nof"
     covered = [text[start:end] for start, end in quoted_spans(text)]
     assert covered == [
         "On Mon, 2 Mar 2026 Bob wrote:\n> a\n> b",
         ">> c",
-        "Begin forwarded message:\nall\nof",
+        "Begin forwarded message:\nof",
     ]

@@ -265,7 +265,7 @@ def test_the_journal_is_written_before_the_server_is_called(
 ) -> None:
     door = open_door()
     seen: list[Any] = []
-    monkeypatch.setattr("server.outbound.submit", lambda *_: seen.append(door.state.submissions()[0]))
+    monkeypatch.setattr("server.sending.submit", lambda *_: seen.append(door.state.submissions()[0]))
     send(door.caller())
     assert [(line.state, line.recipients) for line in seen] == [("sending", ("bob@example.org",))]
 
@@ -293,12 +293,12 @@ def test_a_mail_that_the_server_took_is_sent_although_the_journal_cannot_say_so(
             submit(*arguments)
             held.enter_context(locked(data_dir / "state.db"))
 
-        monkeypatch.setattr("server.outbound.submit", then_locked)
+        monkeypatch.setattr("server.sending.submit", then_locked)
         assert send(door.caller()).value["status"] == "sent"
     assert len(smtp_sink.messages) == 1
     monkeypatch.undo()
     assert send(door.caller()).value["status"] == "sent"
-    assert [line.state for line in door.state.submissions()] == ["sent", "sending"]
+    assert [line.state for line in door.state.submissions()] == ["sent", "uncertain"]
 
 
 def test_a_verdict_of_the_server_is_told_although_the_journal_cannot_be_written(
@@ -308,11 +308,14 @@ def test_a_verdict_of_the_server_is_told_although_the_journal_cannot_be_written(
     impatient(door)
     with ExitStack() as held:
 
-        def locked_then_refused(*arguments: Any) -> None:
-            held.enter_context(locked(data_dir / "state.db"))
-            submit(*arguments)
+        def locked_then_refused(parcel: Parcel, endpoint: Endpoint, login: Any, hand_over: Callable[[], None]) -> None:
+            def locking() -> None:
+                hand_over()
+                held.enter_context(locked(data_dir / "state.db"))
 
-        monkeypatch.setattr("server.outbound.submit", locked_then_refused)
+            submit(parcel, endpoint, login, locking)
+
+        monkeypatch.setattr("server.sending.submit", locked_then_refused)
         assert "refused the mail (552" in send(door.caller(), to=["data-552@example.org"]).text
 
 
@@ -326,6 +329,26 @@ def test_without_a_journal_nothing_is_sent(open_door: Callable[..., Door], smtp_
     assert answer.text.startswith("Not sent: the journal")
     assert smtp_sink.commands == []
     assert not send(caller).is_error
+
+
+def test_a_journal_that_fails_at_the_final_dot_stops_the_mail(
+    open_door: Callable[..., Door], smtp_sink: SmtpSink, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = open_door()
+    impatient(door)
+    with ExitStack() as held:
+
+        def locked_before_the_dot(
+            parcel: Parcel, endpoint: Endpoint, login: Any, hand_over: Callable[[], None]
+        ) -> None:
+            held.enter_context(locked(data_dir / "state.db"))
+            submit(parcel, endpoint, login, hand_over)
+
+        monkeypatch.setattr("server.sending.submit", locked_before_the_dot)
+        assert send(door.caller()).text.startswith("Not sent: the journal")
+    assert smtp_sink.messages == []
+    door.state.recover()
+    assert [line.state for line in door.state.submissions()] == ["refused"]
 
 
 @pytest.mark.parametrize("security", ["tls", "starttls"])

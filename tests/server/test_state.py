@@ -1,27 +1,14 @@
-"""Tokens, revocations and the send journal outlive the process."""
+"""Tokens and revocations outlive the process."""
 
 import stat
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from config.identity import Token
-from server.state import State, StateUnavailable, TokenExists, TokenUnknown, TooManySends, digest
-
-SEND: dict[str, Any] = {
-    "user": "alice",
-    "provider": "work",
-    "profile": "assistant",
-    "token": "laptop",
-    "message_id": "1@example.org",
-    "sender": "alice@example.org",
-    "recipients": ["bob@example.org"],
-    "mail": b"Subject: x\r\n\r\n",
-    "per_hour": 3,
-}
+from server.journal import Entry
+from server.state import State, StateUnavailable, TokenExists, TokenUnknown, digest
 
 
 @pytest.fixture
@@ -78,54 +65,6 @@ def test_revoking_a_name_that_nobody_knows_is_an_error(state: State) -> None:
         state.revoke("nobody")
 
 
-def test_the_hourly_limit_outlives_a_restart_and_refused_mails_do_not_count(state: State, data_dir: Path) -> None:
-    first = state.begin_submission(**SEND)
-    state.settle_submission(first, "refused", "RecipientsRefused")
-    for outcome in ("sent", "uncertain", "sent"):
-        state.settle_submission(state.begin_submission(**SEND), outcome)
-    again = State(data_dir)
-    with pytest.raises(TooManySends) as caught:
-        again.begin_submission(**SEND)
-    assert 3_500 < caught.value.seconds <= 3_600
-    again.begin_submission(**{**SEND, "profile": "other"})
-    again.close()
-
-
-def test_two_sends_at_once_cannot_both_be_the_last_one_allowed(state: State) -> None:
-    outcomes: list[bool] = []
-
-    def send() -> None:
-        try:
-            state.begin_submission(**SEND)
-        except TooManySends:
-            outcomes.append(False)
-        else:
-            outcomes.append(True)
-
-    threads = [threading.Thread(target=send) for _ in range(10)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(outcomes) == [False] * 7 + [True] * 3
-
-
-def test_the_bytes_of_a_mail_are_kept_only_while_its_outcome_is_open(state: State, data_dir: Path) -> None:
-    lines = [state.begin_submission(**SEND) for _ in range(3)]
-    for line, outcome in zip(lines, ("sent", "refused", "uncertain"), strict=True):
-        state.settle_submission(line, outcome)  # type: ignore[arg-type]
-    kept = dict(state._select("SELECT state, mail IS NOT NULL FROM submission"))
-    assert kept == {"sent": 0, "refused": 0, "uncertain": 1}
-
-
-def test_a_send_that_a_dead_process_left_open_becomes_uncertain(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    state.begin_submission(**SEND)
-    assert state.recover() == 0
-    monkeypatch.setattr("server.state._ABANDONED", -1.0)
-    assert state.recover() == 1
-    assert [line.state for line in state.submissions()] == ["uncertain"]
-
-
 def test_a_file_that_was_replaced_is_not_used_any_more(state: State, data_dir: Path) -> None:
     _, secret = state.issue_token("alice", "assistant", name="laptop")
     for file in data_dir.glob("state.db*"):
@@ -138,4 +77,4 @@ def test_a_file_that_was_replaced_is_not_used_any_more(state: State, data_dir: P
     with pytest.raises(StateUnavailable):
         state.find_token(digest(secret), ())
     with pytest.raises(StateUnavailable):
-        state.begin_submission(**SEND)
+        state.begin_submission(Entry("alice", "work", "assistant", "laptop"), 3)
