@@ -34,6 +34,7 @@ from mirror.query.tree import (
     TextContains,
     header_holds,
     holds,
+    is_unfindable,
     lines_hold,
 )
 
@@ -116,7 +117,7 @@ def exact(node: Node) -> Fragment:
             return _contains(_COLUMNS[field], folded)
         case HeaderContains(name, pattern):
             folded = fold_keeping_separators(pattern)
-            if _NUL in name + folded:
+            if is_unfindable(name + folded):
                 return FALSE
             return Fragment("header_holds(body.headers, ?, ?)", (name.lower(), folded))
         case TextContains(pattern):
@@ -146,7 +147,7 @@ _NUL = "\0"
 
 
 def _contains(test: str, folded: str) -> Fragment:
-    if _NUL in folded:
+    if is_unfindable(folded):
         return FALSE
     return Fragment(test, (folded,)) if folded else TRUE
 
@@ -166,7 +167,7 @@ def _tests(node: Node) -> Tests | None:
     match node:
         case Contains("body", pattern):
             folded = fold_keeping_separators(pattern)
-            return folded if folded and _NUL not in folded else None
+            return folded if folded and not is_unfindable(folded) else None
         case Not(inner):
             return None if (tests := _tests(inner)) is None else ["not", tests]
         case All(nodes) | Any(nodes) if nodes:
