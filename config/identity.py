@@ -163,6 +163,7 @@ class Provider(Frozen):
 
     address: MailAddress
     display_name: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    account_name: Annotated[str, StringConstraints(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
     aliases: tuple[MailAddress, ...] = ()
     username: str | None = None
     password: SecretSource | None = None
@@ -184,6 +185,17 @@ class User(Frozen):
     """A person or agent owner."""
 
     providers: Mapping[Slug, Provider]
+
+    @model_validator(mode="after")
+    def _accounts_differ(self) -> "User":
+        if len(self.accounts) != len(self.providers):
+            raise ValueError("two providers have the same account_name: give each its own")
+        return self
+
+    @property
+    def accounts(self) -> dict[str, str]:
+        """The name of each provider, by what the gateway tools call it."""
+        return {provider.account_name or name: name for name, provider in self.providers.items()}
 
 
 class FolderRule(Frozen):
@@ -223,13 +235,33 @@ class OutboundPolicy(Frozen):
     per_hour: Annotated[int, Field(ge=0, le=10_000)] = 20
 
 
+class Limits(Frozen):
+    """How often the gateway tools may reach the servers of one account. count_reads: reads of the mirror count too."""
+
+    imap_per_minute: Annotated[int, Field(ge=1, le=100_000)] = 60
+    smtp_per_hour: Annotated[int, Field(ge=1, le=100_000)] = 100
+    count_reads: bool = False
+
+
+Grant = Literal["send", "reply", "move", "delete", "mark", "download", "create_folder", "append"]
+"""What a gateway profile may be allowed beside reading, each a tool."""
+
+
 class Profile(Frozen):
     """What a token may see and do."""
 
-    tools: Literal["relay"] = "relay"
+    tools: Literal["relay", "gateway"] = "relay"
     folders: tuple[FolderRule, ...] = ()
     content: ContentPolicy = ContentPolicy()
     outbound: OutboundPolicy | None = None
+    allow: tuple[Grant, ...] = ("send", "reply", "move", "delete", "mark", "download")
+    limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _of_the_gateway(self) -> "Profile":
+        if self.tools != "gateway" and self.model_fields_set & {"allow", "limits"}:
+            raise ValueError('allow and limits are for tools = "gateway": the relay tools have none')
+        return self
 
 
 class Token(Frozen):
@@ -265,8 +297,8 @@ class Settings(Frozen):
             self.resolve(token)
         return self
 
-    def resolve(self, token: Token) -> tuple[str, str, Profile]:
-        """User, provider and profile that a token stands for.
+    def resolve(self, token: Token) -> tuple[str, tuple[str, ...], Profile]:
+        """User, providers and profile that a token stands for: one provider, or with gateway tools all of the user's.
 
         Raises ValueError naming what is missing when the configuration no longer has one of them.
         """
@@ -274,16 +306,16 @@ class Settings(Frozen):
             raise ValueError(f"token {token.name!r}: there is no [users.{token.user}]")
         if token.profile not in self.profiles:
             raise ValueError(f"token {token.name!r}: there is no [profiles.{token.profile}]")
-        providers = self.users[token.user].providers
+        providers, profile = self.users[token.user].providers, self.profiles[token.profile]
         if token.provider is None:
-            if len(providers) != 1:
+            if len(providers) != 1 and not (providers and profile.tools == "gateway"):
                 raise ValueError(
                     f"token {token.name!r}: user {token.user!r} has {len(providers)} providers, so name one of them"
                 )
-            return token.user, next(iter(providers)), self.profiles[token.profile]
+            return token.user, tuple(providers), profile
         if token.provider not in providers:
             raise ValueError(f"token {token.name!r}: there is no [users.{token.user}.providers.{token.provider}]")
-        return token.user, token.provider, self.profiles[token.profile]
+        return token.user, (token.provider,), profile
 
     def mirror_dir(self, user: str, provider: str) -> Path:
         """The folder that holds one mirror and nothing else."""

@@ -25,7 +25,7 @@ def headers(uid: str, message: MirroredMessage, most_people: int) -> dict[str, o
     """What lists and readings show alike."""
     return {
         "uid": uid,
-        "subject": _shortened(message.subject, _SUBJECT_CHARS),
+        "subject": shortened_subject(message),
         "from": ", ".join(people(message.from_, most_people)),
         "to": people(message.to, most_people),
         "date": (message.date or message.internaldate).isoformat(),
@@ -33,6 +33,11 @@ def headers(uid: str, message: MirroredMessage, most_people: int) -> dict[str, o
         "has_attachments": any(not attachment.inline for attachment in message.attachments),
         "size": message.size,
     }
+
+
+def shortened_subject(message: MirroredMessage) -> str:
+    """The subject, of a bounded length."""
+    return _shortened(message.subject, _SUBJECT_CHARS)
 
 
 def people(addresses: Sequence[Address], limit: int) -> list[str]:
