@@ -68,7 +68,7 @@ def _peaks_until_complete(web: int, installation: Installation, mailbox: Mailbox
 def _is_complete(installation: Installation, mailbox: Mailbox) -> bool:
     try:
         with Reader(installation.mirror / "mirror.db") as reader:
-            if reader.last_pass().ended is None:
+            if reader.account().pass_ended is None:
                 return False
             return sum(folder.messages - folder.pending for folder in reader.folders()) == mailbox.messages
     except MirrorAbsent:

@@ -144,7 +144,11 @@ class OfflineAttachments(Frozen):
 
 
 class SyncRule(Frozen):
-    """What of a provider is mirrored, and how often."""
+    """What of a provider is mirrored, and how often.
+
+    daily_bytes: octets fetched on a day before the rest of a backlog waits for the next; None for the limit that is
+    known of the server, 0 for none.
+    """
 
     interval: Interval = timedelta(minutes=2)
     idle: bool = True
@@ -152,6 +156,7 @@ class SyncRule(Frozen):
     folders: tuple[FolderPattern, ...] = ("*",)
     exclude: tuple[FolderPattern, ...] = ()
     attachments: OfflineAttachments = OfflineAttachments()
+    daily_bytes: Annotated[int, Field(ge=0)] | None = None
 
     def starts(self) -> datetime | None:
         """The first moment that is mirrored, in UTC; None for everything."""

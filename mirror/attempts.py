@@ -34,6 +34,13 @@ class Attempts:
             )
         return cursor.rowcount
 
+    def forgive(self) -> None:
+        """The parsers failed on everything: nothing of it is held against what was under way."""
+        self._connection.execute(
+            "UPDATE attempt SET running = CASE running WHEN 1 THEN 0 WHEN 4 THEN 3 ELSE 5 END"
+            " WHERE running IN (1, 2, 4)"
+        )
+
     def crashed(self, content_id: int, reason: str) -> int:
         """One more crash of the parser on this content. Returns how many there were."""
         row = self._connection.execute(

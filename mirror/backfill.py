@@ -5,10 +5,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from config.identity import SyncRule
+from mirror.budget import Budget
 from mirror.content import Content
-from mirror.errors import ParserBroken, UpstreamBroken, UpstreamRefused
+from mirror.errors import ParserBroken, UpstreamBroken, UpstreamRefused, in_plain_words
 from mirror.fetching import Fetching
 from mirror.mirrored import State
 from mirror.parsing import Crash, Parsers
@@ -25,6 +27,8 @@ SKIP_HEADERS_BELOW = 100
 """A folder with fewer holes than this gets its texts at once, without a headers stage."""
 HTML_AT_ONCE = 50
 CLEAN_AT_ONCE = 50
+RECENT = timedelta(days=1)
+"""Mail that arrived so lately is fetched although the day's limit is reached."""
 FEW = 10
 """Messages parsed at a time after a batch of many was interrupted; one at a time when these are too."""
 
@@ -49,6 +53,7 @@ class Backfill:
         parsers: Parsers,
         report: Report,
         session: Callable[[], Upstream],
+        budget: Budget,
         *,
         rule: SyncRule,
         hurry: Callable[[], bool],
@@ -65,6 +70,11 @@ class Backfill:
         self._batch = batch
         self._batch_bytes = BATCH_BYTES
         self._fetching = Fetching(store, session)
+        self._budget = budget
+        self._is_spent = False
+        self._octets = 0
+        self._seconds = 0.0
+        self._filling_since = 0.0
         self._began = time.monotonic()
         self._done = 0
         self._total = 0
@@ -81,6 +91,7 @@ class Backfill:
                     break
                 self._add_wanted(folders)
         self._add_texts(folders, until)
+        self._report.waiting = self._count_holes(folders) if self._is_spent else 0
         return any(self._holes(folder, State.TEXT, 1) for folder in self._folders())
 
     def make_html(self, until: float) -> bool:
@@ -146,8 +157,8 @@ class Backfill:
             return work()
         except (UpstreamRefused, UpstreamBroken) as exc:
             self._failed.add(folder.id)
-            self._report.folders[folder.id].error = str(exc)
-            self._store.set_folder_error(folder.id, str(exc))
+            self._report.folders[folder.id].error = in_plain_words(exc)
+            self._store.set_folder_error(folder.id, in_plain_words(exc))
             return False
 
     def _over(self, until: float) -> bool:
@@ -155,13 +166,18 @@ class Backfill:
 
     def lacks_headers(self, folder: FolderRow) -> bool:
         """Whether so much of a folder is missing that its headers are worth a stage of their own."""
-        return len(self._holes(folder, State.TEXT, SKIP_HEADERS_BELOW)) == SKIP_HEADERS_BELOW
+        holes = self._store.holes(folder.id, State.TEXT, SKIP_HEADERS_BELOW, since=self._since)
+        return len(holes) == SKIP_HEADERS_BELOW
 
     def _holes(self, folder: FolderRow, below: State, limit: int) -> list[Hole]:
         passed = self._in_flight | self._fetching.missed
         if below == State.HEADERS:
             passed |= self._fetching.missed_headers
-        holes = self._store.holes(folder.id, below, limit + len(passed), since=self._since)
+        since = self._since
+        if self._is_spent and below == State.TEXT:
+            recent = datetime.now(UTC) - RECENT
+            since = recent if since is None else max(since, recent)
+        holes = self._store.holes(folder.id, below, limit + len(passed), since=since)
         return [hole for hole in holes if hole.content not in passed][:limit]
 
     def _add_wanted(self, folders: Sequence[FolderRow]) -> None:
@@ -183,7 +199,8 @@ class Backfill:
         return True
 
     def _add_texts(self, folders: Sequence[FolderRow], until: float) -> None:
-        self._total = self._done + sum(self._store.count_holes(folder.id, since=self._since) for folder in folders)
+        self._total = self._done + self._count_holes(folders)
+        self._filling_since = time.monotonic()
         under_way: list[tuple[_Fetched, Future[list[Content | Crash]]]] = []
         with ThreadPoolExecutor(1, thread_name_prefix="parse") as beside:
 
@@ -204,20 +221,36 @@ class Backfill:
                 if under_way:
                     self._keep(*under_way.pop())
                 self._in_flight.clear()
+                self._seconds += time.monotonic() - self._filling_since
 
     def _batches(self, folders: Sequence[FolderRow], until: float) -> Iterator[tuple[FolderRow, list[Hole]]]:
         """A batch of each folder in turn."""
         remaining = list(folders)
         while remaining:
             for folder in list(remaining):
-                if self._over(until) or not self._fetching.has_budget():
+                if self._over(until):
                     return
                 self._add_wanted(folders)
-                holes = _within(self._holes(folder, State.TEXT, self._batch), self._batch_bytes)
+                holes = self._next_texts(folder)
                 if holes and folder.id not in self._failed:
                     yield folder, holes
                 else:
                     remaining.remove(folder)
+
+    def _next_texts(self, folder: FolderRow) -> list[Hole]:
+        holes = self._holes(folder, State.TEXT, self._batch)
+        if holes and self._is_spent != self._budget.is_spent(self._rate()):
+            self._is_spent = not self._is_spent
+            holes = self._holes(folder, State.TEXT, self._batch)
+        return _within(holes, self._batch_bytes)
+
+    def _count_holes(self, folders: Sequence[FolderRow]) -> int:
+        return sum(self._store.count_holes(folder.id, since=self._since) for folder in folders)
+
+    def _rate(self) -> float:
+        """Octets of texts fetched, parsed and stored a second; 0 while too few were to tell."""
+        seconds = time.monotonic() - self._filling_since + self._seconds
+        return self._octets / seconds if self._octets and seconds > 1 else 0.0
 
     def _fetch(self, folder: FolderRow, holes: list[Hole]) -> _Fetched:
         raws = self._fetching.messages(folder, holes)
@@ -225,7 +258,9 @@ class Backfill:
         suspects = self._store.attempts.suspects([hole.content for hole, _ in came])
         ordinary = [pair for pair in came if pair[0].content not in suspects]
         self._store.attempts.begin(hole.content for hole, _ in ordinary)
-        self._report.folders[folder.id].bytes += sum(len(raw) for _, raw in came)
+        octets = sum(len(raw) for _, raw in came)
+        self._octets += octets
+        self._report.folders[folder.id].bytes += octets
         alone = [(hole, raw, suspects[hole.content]) for hole, raw in came if hole.content in suspects]
         return _Fetched(folder, ordinary, alone)
 
@@ -285,7 +320,7 @@ class Backfill:
     def _check_parsers(self) -> None:
         """Before a crash is held against a mail: a fault of our own must not put a mailbox off for days."""
         if not self._parsers.are_healthy():
-            raise ParserBroken("the parsing processes fail on a plain mail too: see the worker's log, and free memory")
+            raise ParserBroken("the parsing processes fail on a plain mail too")
 
 
 def _within(holes: Sequence[Hole], limit: int) -> list[Hole]:

@@ -6,6 +6,7 @@ MirrorError
 │   │   └── UpstreamThrottled   it asks to be left alone for a while
 │   ├── AuthenticationRefused   reachable, but it does not accept the login
 │   ├── UpstreamRefused         it answered NO or BAD to a command
+│   │   └── FolderClosed        it does not let this account open a folder
 │   ├── UpstreamBroken          its answers contradict each other; nothing of them was believed
 │   └── MessageChanged          the uid no longer names the message we know (a LookupError)
 ├── ParserBroken                our own parser fails on a mail that is known to be good
@@ -22,7 +23,14 @@ from dataclasses import dataclass
 
 
 class MirrorError(Exception):
-    """Base of everything the mirror raises on purpose."""
+    """Base of everything the mirror raises on purpose. remedy: what to do about it, a sentence, or ""."""
+
+    remedy = ""
+
+
+def in_plain_words(error: MirrorError) -> str:
+    """What went wrong, and what to do about it."""
+    return f"{error}. {error.remedy}" if error.remedy else str(error)
 
 
 class UpstreamError(MirrorError):
@@ -32,9 +40,13 @@ class UpstreamError(MirrorError):
 class UpstreamUnavailable(UpstreamError, ConnectionError):
     """The server cannot be reached, timed out or hung up."""
 
+    remedy = "It is tried again by itself; when this lasts, check host, port, security and the network"
+
 
 class UpstreamThrottled(UpstreamUnavailable):
     """The server asks this account to pause. seconds: for how long."""
+
+    remedy = "It goes on by itself; a smaller sync.daily_bytes or a longer sync.interval asks less of the server"
 
     def __init__(self, reason: str, seconds: float) -> None:
         super().__init__(reason)
@@ -44,13 +56,25 @@ class UpstreamThrottled(UpstreamUnavailable):
 class AuthenticationRefused(UpstreamError):
     """The server does not accept the login."""
 
+    remedy = "Correct username and password; many providers want an app password"
+
 
 class UpstreamRefused(UpstreamError):
     """The server answered NO or BAD to a command."""
 
+    remedy = "It is tried again by itself; imap.disable switches off what a server cannot do"
+
+
+class FolderClosed(UpstreamRefused):
+    """The server refuses to open a folder, and not for reasons that pass."""
+
+    remedy = "The other folders are not affected; sync.exclude leaves it out"
+
 
 class UpstreamBroken(UpstreamError):
     """The server's answers contradict each other (sync invariants); nothing of them was believed."""
+
+    remedy = "Nothing was taken over from it, and it is tried again by itself"
 
 
 class MessageChanged(UpstreamError, LookupError):
@@ -59,6 +83,8 @@ class MessageChanged(UpstreamError, LookupError):
 
 class ParserBroken(MirrorError):
     """The parsing children fail on a plain mail: the fault is this program's or this machine's, not the mailbox's."""
+
+    remedy = "No mail is put off for it. See the worker's log, free memory, and check the installation"
 
 
 class StoreError(MirrorError):

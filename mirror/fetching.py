@@ -21,19 +21,8 @@ class Fetching:
     def __init__(self, store: Store, session: Callable[[], Upstream]) -> None:
         self._store = store
         self._session = session
-        self._fetched = 0
-        self._today: int | None = None
         self.missed: set[int] = set()
         self.missed_headers: set[int] = set()
-
-    def has_budget(self) -> bool:
-        """Whether the server's daily limit leaves room for more."""
-        limit = self._session().quirk.daily_bytes
-        if not limit:
-            return True
-        if self._fetched or self._today is None:
-            self._today, self._fetched = self._store.add_fetched(self._fetched), 0
-        return self._today < limit
 
     def headers(self, folder: FolderRow, holes: Sequence[Hole]) -> dict[int, bytes]:
         """The header block of each hole's message, by uid."""
@@ -64,7 +53,6 @@ class Fetching:
         self._harvest(folder)
         if not found and len(holes) >= _ENOUGH_TO_JUDGE:
             raise UpstreamBroken(f"the server sent none of {len(holes)} messages it lists")
-        self._fetched += sum(map(len, found.values()))
         return found
 
     def _opened(self, folder: FolderRow) -> Upstream:

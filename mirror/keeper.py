@@ -27,6 +27,7 @@ from mirror.errors import (
     UpstreamRefused,
     UpstreamThrottled,
     UpstreamUnavailable,
+    in_plain_words,
 )
 from mirror.lock import Lock
 from mirror.parsing import Parsers
@@ -104,6 +105,9 @@ class Keeper:
 
     def close(self) -> None:
         """Let the mirror go."""
+        if self._pass is not None:
+            self._pass.close()
+            self._pass = None
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -113,7 +117,6 @@ class Keeper:
         if self.wake_ups is not None:
             self.wake_ups.close()
             self.wake_ups = None
-        self._pass = None
         self._lock.release()
 
     def nudge(self) -> None:
@@ -172,18 +175,18 @@ class Keeper:
         except AuthenticationRefused as exc:
             self._logins_refused += 1
             self._refused_secret = self._secret()
-            report, error = None, f"{exc}. Correct the login; no more attempts are made until it changes"
-            if self._logins_refused < LOGINS_REFUSED:
-                error = str(exc)
+            report, error = None, in_plain_words(exc)
+            if self._logins_refused >= LOGINS_REFUSED:
+                error += ". No more attempts are made until the configuration or the secret changes"
         except UpstreamThrottled as exc:
             self._throttled_until = time.monotonic() + exc.seconds
-            report, error = None, f"{exc}. Nothing is asked of it for {exc.seconds:.0f} s"
+            report, error = None, f"{in_plain_words(exc)}. Nothing is asked of it for {exc.seconds:.0f} s"
         except MirrorError as exc:
-            report, error = None, str(exc)
+            report, error = None, in_plain_words(exc)
             if isinstance(exc, UpstreamUnavailable) and self._pass is not None and self._pass.looked:
                 self._batch = max(1, self._batch // 2)
         except sqlite3.DatabaseError as exc:
-            report, error = None, f"the mirror's file cannot be used: {exc}"
+            report, error = None, f"the mirror's file cannot be used: {exc}. Check the disk that data_dir is on"
             if not isinstance(exc, sqlite3.OperationalError):
                 # Damage, not a full disk or a lock: set the file aside and begin again.
                 self._is_damaged = True
@@ -209,13 +212,17 @@ class Keeper:
                 self._come_back(0)
             return
         self._error = error
-        self._pass = None
+        octets = 0
+        if self._pass is not None:
+            self._pass.close()
+            octets = self._pass.take_received()
+            self._pass = None
         self._failures += 1
         wait = random.uniform(0.1, min(LONGEST_PAUSE, 2.0 ** (self._failures - 1)))  # noqa: S311 - jitter
         self._come_back(max(wait, self._throttled_until - time.monotonic()))
         logger.warning("pass failed", extra={"mirror": self.name, "pause": round(wait, 1), "reason": error})
         if self._store is not None:
-            self._store.end_pass("{}", error)
+            self._store.end_pass("{}", error, octets)
 
     def one_pass(self, notice: Callable[[Progress], None] = lambda _: None) -> Report:
         """A whole pass now; the mirror must be held. Raises what the pass raises."""
@@ -234,8 +241,9 @@ class Keeper:
             self._session = None
         report = self._pass.run(seconds, keep_session=True)
         if self._pass.finished:
-            self._session, self._pass = self._pass.take_session(), None
-            self._store.end_pass(report.as_json(), "")
+            self._session = self._pass.take_session()
+            self._store.end_pass(report.as_json(), "", self._pass.take_received())
+            self._pass = None
             if report.work:
                 done = {"messages": report.work, "seconds": round(report.seconds, 2)}
                 logger.info("pass done", extra={"mirror": self.name, **done})
@@ -259,7 +267,11 @@ class Keeper:
                         if upstream.idle(IDLE_RENEWAL, lambda: nudged(self)):
                             nudged(self)
                         self._stopping.wait(_SHORTEST_IDLE)
-            except (AuthenticationRefused, UpstreamThrottled, UpstreamRefused):
+            except UpstreamThrottled as exc:
+                self._throttled_until = max(self._throttled_until, time.monotonic() + exc.seconds)
+                self._not_before = max(self._not_before, self._throttled_until)
+                self._stopping.wait(exc.seconds)
+            except (AuthenticationRefused, UpstreamRefused):
                 self._stopping.wait(LONGEST_PAUSE)
             except MirrorError:
                 # The server may be gone: a pass finds out and says so, instead of the next interval.

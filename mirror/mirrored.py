@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from enum import IntEnum
 
 from mirror.message import Address, Attachment
@@ -26,7 +26,9 @@ class FolderState:
     """One folder and how far it agrees with upstream.
 
     role: its special use with backslash (`\\Sent`, RFC 6154) or "". as_of: when it last agreed with upstream.
-    complete: every message of it is mirrored with its text. error: the last fault in plain words, or "".
+    complete: every message of it is mirrored with its text. complete_back_to: the day from whose beginning (UTC) on
+    that holds, None when it holds for everything or cannot be told. pending: messages still to fetch. error: the last
+    fault in plain words and what to do, or "". is_closed: the server refuses to open it, and that is no fault.
     """
 
     id: int
@@ -43,6 +45,40 @@ class FolderState:
     pending: int
     quarantined: int
     error: str
+    is_closed: bool = False
+    complete_back_to: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountState:
+    """One account, as its mirror knows it.
+
+    rung: the server's extensions in use. distrusted: those it broke lately, with the reason. pass_ended: None before
+    the first pass ended. error: why the last one failed, in plain words and what to do, or "". bytes_today,
+    bytes_total: received in this UTC day, and ever. daily_bytes: the day's limit, 0 for none. bytes_pending: of mail
+    still to fetch. done_by: when that will have been fetched, None when it cannot be told.
+    """
+
+    rung: str
+    distrusted: Mapping[str, str]
+    pass_ended: datetime | None
+    is_passing: bool
+    error: str
+    bytes_today: int
+    bytes_total: int
+    daily_bytes: int
+    bytes_pending: int
+    done_by: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A message that could not be fetched or read, and when that is tried again."""
+
+    uid: int
+    size: int
+    reason: str
+    next_try: datetime
 
 
 @dataclass(frozen=True, slots=True)

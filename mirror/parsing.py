@@ -18,6 +18,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, cast
 
 from mirror.content import Content, Envelope
+from mirror.errors import ParserBroken
 from mirror.message import Address, Attachment
 from mirror.parse_child import HEADER, write_frame
 
@@ -57,12 +58,15 @@ class _Child:
     def __init__(self, module: str, deadline: float, memory: int) -> None:
         self._deadline = deadline
         self.served = 0
-        self._process = subprocess.Popen(  # noqa: S603 - this program's own module
-            [sys.executable, "-m", module, str(int(deadline) + 5), str(memory)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-        )
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - this program's own module
+                [sys.executable, "-m", module, str(int(deadline) + 5), str(memory)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+            )
+        except OSError as exc:
+            raise ParserBroken(f"no parsing process can be started: {exc.strerror or exc}") from exc
 
     @property
     def pid(self) -> int:

@@ -79,6 +79,8 @@ class Reconciliation:
             self._upstream.take_vanished()
             self._store.begin_generation(folder.id, self._opened.uidvalidity)
             self._folder = self._store.folder(folder.id) or folder
+        elif folder.resets and folder.enumerated:
+            self._store.set_steady(folder.id)
 
     def _went_back(self) -> bool:
         return _lower(self._opened.highestmodseq, self._folder.highestmodseq)

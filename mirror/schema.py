@@ -9,7 +9,11 @@ state        mirror.mirrored.State: 0 enumerated, 1 headers, 2 text (indexed), 3
 normalised   the small well-formed HTML that waits for the sanitizer; never served, gone at state 3.
 email_id     what the server calls the mail itself (RFC 8474 EMAILID, X-GM-MSGID): a copy of it is not fetched again.
 distrusted   {capability: [seconds since 1970 until which it is not used, why]}: what the server announced and broke.
-fetched      octets of mail fetched on the UTC day fetched_on (days since 1970).
+fetched      octets received on the UTC day fetched_on (days since 1970); fetched_ever: since the mirror was made.
+fetch_rate   octets of texts a second, when texts were fetched last. daily_bytes: the day's limit, 0 for none.
+mirrored_from  the lowest content id that is fetched (sync.since).
+closed_until  0, or the server refuses to open the folder, and until then it is not asked again (seconds since 1970).
+resets       changes of UIDVALIDITY in a row, without a pass between them that found it unchanged; reset_at: the last.
 running      how a parse was under way: 0 not, 1 in a batch, 4 among few, 2 alone; 3 a batch was interrupted, so among
              few next time; 5 that was interrupted too, so alone.
 fts          external content over the view `folded`: fold() of the clean text, tokenizer ascii. The body is the first
@@ -318,6 +322,24 @@ _THIRD = (
     INSERT INTO keyword SELECT message.folder, lower(each.value), message.content, message.id
     FROM message JOIN json_each(message.flags) AS each WHERE each.value NOT GLOB '\\*'
     """,
+)
+
+
+@migrations()
+def count_octets_and_refusals(db: Database) -> None:
+    """What an account may fetch in a day and has fetched; folders that cannot be opened or are renumbered."""
+    for statement in _FOURTH:
+        db.execute(statement)
+
+
+_FOURTH = (
+    "ALTER TABLE mirror ADD COLUMN fetched_ever INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE mirror ADD COLUMN fetch_rate REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE mirror ADD COLUMN daily_bytes INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE mirror ADD COLUMN mirrored_from INTEGER NOT NULL DEFAULT -4611686018427387904",
+    "ALTER TABLE folder ADD COLUMN closed_until REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE folder ADD COLUMN resets INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE folder ADD COLUMN reset_at REAL NOT NULL DEFAULT 0",
 )
 
 

@@ -9,14 +9,16 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
 from mirror.attempts import Attempts
 from mirror.blobs import Blobs
-from mirror.content_rows import renew_sort_keys
+from mirror.content_rows import earliest_id, renew_sort_keys
 from mirror.database import connect, in_slices, private_folder, transaction
 from mirror.errors import MirrorCorrupt
 from mirror.fold import FOLD_VERSION
+from mirror.pace import utc_day
 from mirror.query.words import rebuild
 from mirror.schema import migrate
 from mirror.store_contents import Hole, StoredContents
@@ -142,10 +144,15 @@ class Store(StoredFolders, StoredRebinding, StoredContents):
         """A pass begins now."""
         self._connection.execute("UPDATE mirror SET pass_began_at = ?", (time.time(),))
 
-    def end_pass(self, report: str, error: str) -> None:
-        """The pass ended: its report as JSON, and why it failed in plain words ("" when it did not)."""
+    def end_pass(self, report: str, error: str, octets: int = 0) -> None:
+        """The pass ended: its report as JSON, and why it failed in plain words ("" when it did not).
+
+        octets: received and not counted yet.
+        """
         self._connection.execute(
-            "UPDATE mirror SET pass_ended_at = ?, report = ?, error = ?", (time.time(), report, error)
+            "UPDATE mirror SET pass_ended_at = ?1, report = ?2, error = ?3, fetched_on = ?4,"
+            " fetched = iif(fetched_on = ?4, fetched, 0) + ?5, fetched_ever = fetched_ever + ?5",
+            (time.time(), report, error, utc_day(time.time()), octets),
         )
 
     def pass_since(self, asked: float) -> tuple[str, str] | None:
@@ -164,20 +171,28 @@ class Store(StoredFolders, StoredRebinding, StoredContents):
 
     def distrust(self, broken: Mapping[str, str]) -> None:
         """Remember capabilities that the server broke."""
+        if not broken:
+            return
         until = time.time() + DISTRUST_SECONDS
         held = {name: (until, reason) for name, reason in {**self.distrusted(), **broken}.items()}
         self._connection.execute("UPDATE mirror SET distrusted = ?", (json.dumps(held),))
 
-    def set_rung(self, rung: str) -> None:
-        """What of the server's extensions is in use."""
-        self._connection.execute("UPDATE mirror SET rung = ?1 WHERE rung <> ?1", (rung,))
+    def set_account(self, rung: str, daily_bytes: int, since: datetime | None) -> None:
+        """What of the server's extensions is in use, how much it lets an account fetch in a day, what is mirrored."""
+        self._connection.execute(
+            "UPDATE mirror SET rung = ?1, daily_bytes = ?2, mirrored_from = ?3"
+            " WHERE (rung, daily_bytes, mirrored_from) <> (?1, ?2, ?3)",
+            (rung, daily_bytes, earliest_id(since)),
+        )
 
-    def add_fetched(self, octets: int) -> int:
-        """Count octets of mail fetched today. Returns how many there are today, in UTC."""
-        today = int(time.time() // 86_400)
-        with transaction(self._connection) as db:
-            row = db.execute(
-                "UPDATE mirror SET fetched = iif(fetched_on = ?1, fetched, 0) + ?2, fetched_on = ?1 RETURNING fetched",
-                (today, octets),
-            ).fetchone()
+    def add_fetched(self, octets: int, rate: float = 0.0) -> int:
+        """Count octets received. Returns how many there are today, in UTC.
+
+        rate: how many octets of texts a second are being fetched, where that is known.
+        """
+        row = self._connection.execute(
+            "UPDATE mirror SET fetch_rate = iif(?1 > 0, ?1, fetch_rate), fetched_on = ?2,"
+            " fetched = iif(fetched_on = ?2, fetched, 0) + ?3, fetched_ever = fetched_ever + ?3 RETURNING fetched",
+            (rate, utc_day(time.time()), octets),
+        ).fetchone()
         return int(row[0])

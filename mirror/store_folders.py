@@ -12,13 +12,16 @@ from mirror.store_messages import StoredMessages
 
 _COLUMNS = (
     "id, raw, name, role, selectable, wanted, generation, uidvalidity, uidnext, highestmodseq, upstream_messages,"
-    " enumerated, reconciled_at, as_of, mailbox_id, missing"
+    " enumerated, reconciled_at, as_of, mailbox_id, missing, error, closed_until, resets, reset_at"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class FolderRow:
-    """What the sync remembers of a folder. missing: how many passes in a row did not list it."""
+    """What the sync remembers of a folder.
+
+    missing: how many passes in a row did not list it. closed_until, resets, reset_at: see `mirror.schema`.
+    """
 
     id: int
     raw: bytes
@@ -36,6 +39,10 @@ class FolderRow:
     as_of: float | None
     mailbox_id: str
     missing: int
+    error: str
+    closed_until: float
+    resets: int
+    reset_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +146,20 @@ class StoredFolders(StoredMessages):
             ),
         )
 
-    def set_folder_error(self, folder_id: int, error: str) -> None:
-        """Remember why a folder could not be synced ("" for no fault)."""
-        self._connection.execute("UPDATE folder SET error = ? WHERE id = ? AND error <> ?", (error, folder_id, error))
+    def set_folder_error(self, folder_id: int, error: str, *, closed_until: float = 0.0) -> None:
+        """Remember why a folder could not be synced ("" for no fault), and that it is not to be opened until then."""
+        self._connection.execute(
+            "UPDATE folder SET error = ?1, closed_until = ?2 WHERE id = ?3 AND (error, closed_until) <> (?1, ?2)",
+            (error, closed_until, folder_id),
+        )
 
     def checkpoint(self, folder_id: int, seen: Checkpoint, *, reconciled: bool, enumerated: bool = True) -> None:
         """A pass over this folder completed and agrees with upstream."""
         now = time.time()
         self._connection.execute(
             "UPDATE folder SET uidvalidity = ?, uidnext = ?, highestmodseq = ?, upstream_messages = ?, as_of = ?,"
-            " enumerated = ?, error = '', reconciled_at = CASE WHEN ? THEN ? ELSE reconciled_at END WHERE id = ?",
+            " enumerated = ?, error = '', closed_until = 0,"
+            " reconciled_at = CASE WHEN ? THEN ? ELSE reconciled_at END WHERE id = ?",
             (
                 seen.uidvalidity, seen.uidnext, seen.highestmodseq, seen.messages, now,
                 enumerated, reconciled, now, folder_id,
@@ -160,8 +171,13 @@ class StoredFolders(StoredMessages):
         now = time.time()
         with transaction(self._connection) as db:
             db.executemany(
-                "UPDATE folder SET as_of = ?, error = '' WHERE id = ?", [(now, folder) for folder in folder_ids]
+                "UPDATE folder SET as_of = ?, error = '', closed_until = 0, resets = 0 WHERE id = ?",
+                [(now, folder) for folder in folder_ids],
             )
+
+    def set_steady(self, folder_id: int) -> None:
+        """A folder was opened and had the UIDVALIDITY it had before."""
+        self._connection.execute("UPDATE folder SET resets = 0 WHERE id = ? AND resets", (folder_id,))
 
     def set_uidvalidity(self, folder_id: int, uidvalidity: int) -> None:
         """A folder opened for the first time: what its uids count within."""

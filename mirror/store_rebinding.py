@@ -6,6 +6,7 @@ interrupted, and is rebound again from where it is.
 """
 
 import sqlite3
+import time
 from collections.abc import Sequence
 
 from mirror.database import in_slices, transaction
@@ -21,12 +22,12 @@ class StoredRebinding(StoredMessages):
     _connection: sqlite3.Connection
 
     def begin_generation(self, folder_id: int, uidvalidity: int) -> None:
-        """The uids of this folder count anew from now on."""
+        """The uids of this folder count anew from now on: one more change in a row."""
         with transaction(self._connection) as db:
             db.execute(
                 "UPDATE folder SET uidvalidity = ?, generation = generation + 1, enumerated = 0, uidnext = NULL,"
-                " highestmodseq = NULL, upstream_messages = NULL WHERE id = ?",
-                (uidvalidity, folder_id),
+                " highestmodseq = NULL, upstream_messages = NULL, resets = resets + 1, reset_at = ? WHERE id = ?",
+                (uidvalidity, time.time(), folder_id),
             )
 
     def has_unbound(self, folder_id: int) -> bool:

@@ -42,17 +42,22 @@ Fill
     the pass ends instead of putting the mailbox off.
 8.  A batch the server refuses is asked for in halves. A message it does not send is asked for again, alone; after
     three passes it is put off, for longer each time. It is shown in `status` and holds up nothing else. A server that
-    sends none of several messages is at fault, not they. Mail is fetched only within the server's daily limit.
+    sends none of several messages is at fault, not they. What the server sends is counted by the UTC day. Once the
+    day's limit is reached (sync.daily_bytes, else what is known of the server), headers, mail of the last day and what
+    a reader waits for are still fetched; other texts wait for midnight, and the pass ends without them.
 9.  What older cleaning rules made is cleaned again from its stored source, newest first. Sanitized HTML is made last:
     no search waits for it. Content that no message has used for a while is deleted, and attachments above their total.
 
 A copy or a moved message whose email id (EMAILID, X-GM-MSGID) is known is not fetched again; any other is known by its
 digest once it was. Flags that a pass read before a write of ours do not undo it.
 
-Failures: UpstreamRefused and UpstreamBroken concern one folder, which is marked, and the pass goes on without it.
-UpstreamUnavailable, UpstreamThrottled, AuthenticationRefused and ParserBroken end the pass. A capability that the
-server announces and breaks is not used for a week. Work on many rows is done in transactions of a tenth of a second, of
-which each leaves a state that the next pass can go on from; no network call is made in one.
+Failures: UpstreamRefused and UpstreamBroken concern one folder, which is marked, and the pass goes on without it. A
+folder that was never opened, or not for a day, and that the server refuses to open, is closed: no fault, and tried
+again hourly. One whose UIDVALIDITY changed more than three times in a row is marked and looked at after 1, 2, 4 … 24
+hours, or as soon as STATUS shows the number that is known.
+UpstreamUnavailable, UpstreamThrottled, AuthenticationRefused and ParserBroken (held against no mail) end the pass. A
+capability that the server announces and breaks is not used for a week. Work on many rows is done in transactions of a
+tenth of a second, of which each leaves a state that the next pass can go on from; no network call is made in one.
 """
 
 import logging
@@ -64,7 +69,15 @@ from fnmatch import fnmatchcase
 
 from config.identity import SyncRule
 from mirror.backfill import BATCH, Backfill
-from mirror.errors import UpstreamBroken, UpstreamRefused, UpstreamUnavailable
+from mirror.budget import Budget
+from mirror.errors import (
+    FolderClosed,
+    ParserBroken,
+    UpstreamBroken,
+    UpstreamRefused,
+    UpstreamUnavailable,
+    in_plain_words,
+)
 from mirror.folder_names import renames, with_roles
 from mirror.listing import FolderStatus, ListedFolder
 from mirror.parsing import Parsers
@@ -80,6 +93,16 @@ LOOK_EVERY = 20.0
 """Seconds of filling between two looks."""
 NEWEST_HEADERS = 200
 """Messages of a folder whose headers are fetched as soon as it is enumerated."""
+
+RESETS_AT_MOST = 3
+"""Changes of a folder's UIDVALIDITY in a row that are followed at once."""
+UNSTEADY_SECONDS = 3_600.0
+"""How long a folder with more of them is left alone, twice as long after each further one …"""
+UNSTEADY_AT_MOST = 86_400.0
+CLOSED_SECONDS = 3_600.0
+"""After how long a folder that the server refuses to open is tried again."""
+BELIEVED_CLOSED_AFTER = 86_400.0
+"""How long a folder that could be opened before must be refused until that is no fault any more."""
 
 
 class Pass:
@@ -111,12 +134,14 @@ class Pass:
         self._nudges = nudges
         self._seen_nudges = nudges()
         self._upstream = upstream
+        self._octets = 0
+        self._budget = Budget(store, self.take_received)
         self._looks = 0
         self._started = time.time()
         self.finished = False
         self.report = Report()
         self._backfill = Backfill(
-            store, parsers, self.report, self.session,
+            store, parsers, self.report, self.session, self._budget,
             rule=rule, hurry=self._hurry, notice=notice, batch=batch,
         )  # fmt: skip
 
@@ -142,20 +167,36 @@ class Pass:
             if self.finished:
                 self._store.sweep(before=min(self._started, time.time() - ORPHAN_GRACE))
                 self._store.blobs.sweep(self._rule.attachments.total)
+        except ParserBroken:
+            self._store.attempts.forgive()
+            raise
         finally:
             if self._upstream is not None:
                 self._store.distrust(self._upstream.distrusted)
             if not keep_session:
-                self._end_session()
+                self.close()
             self.report.seconds += time.monotonic() - began
         return self.report
 
     def session(self) -> Upstream:
         """The pass's connection, made when it is first needed and again after it was lost."""
         if self._upstream is None or not self._upstream.is_open:
+            self._count()
             self._upstream = self._connect()
-            self._store.set_rung(self._upstream.rung)
+            known = self._upstream.quirk.daily_bytes
+            self._budget.limit = known if self._rule.daily_bytes is None else self._rule.daily_bytes
+            self._store.set_account(self._upstream.rung, self._budget.limit, self._rule.starts())
         return self._upstream
+
+    def take_received(self) -> int:
+        """How many octets the server sent since the last call."""
+        self._count()
+        octets, self._octets = self._octets, 0
+        return octets
+
+    def _count(self) -> None:
+        if self._upstream is not None:
+            self._octets += self._upstream.take_received()
 
     @property
     def looked(self) -> bool:
@@ -164,11 +205,14 @@ class Pass:
 
     def take_session(self) -> Upstream | None:
         """The open connection, which is the caller's from now on."""
+        self._count()
         upstream, self._upstream = self._upstream, None
         return upstream if upstream is not None and upstream.is_open else None
 
-    def _end_session(self) -> None:
+    def close(self) -> None:
+        """End the connection, where one is open: for a pass that is not gone on with."""
         if self._upstream is not None:
+            self._count()
             self._upstream.close()
             self._upstream = None
 
@@ -176,7 +220,7 @@ class Pass:
         """Another connection in place of the present one: an account has no more of them than it needs."""
         if self._upstream is not None:
             self._store.distrust(self._upstream.distrusted)
-        self._end_session()
+        self.close()
         return self.session()
 
     def _hurry(self) -> bool:
@@ -199,6 +243,10 @@ class Pass:
                 report.removed += self._store.remove_all(folder.id)
             elif _agrees(folder, statuses.get(folder.raw)):
                 agreeing.append(folder.id)
+            elif folder.closed_until > time.time():
+                report.error, report.closed = folder.error, True
+            elif _is_unsteady(folder, statuses.get(folder.raw)):
+                report.error = folder.error
             else:
                 self._sync_folder(folder, report)
             report.messages = self._store.count(folder.id)
@@ -238,7 +286,7 @@ class Pass:
 
     def _sync_folder(self, folder: FolderRow, report: FolderReport) -> None:
         started = time.monotonic()
-        report.error = ""
+        report.error, report.closed = "", False
         try:
             Reconciliation(
                 self.session(), self._store, folder, report,
@@ -248,12 +296,31 @@ class Pass:
             if now is not None and not folder.enumerated and not self._stop() and self._backfill.lacks_headers(now):
                 # So that the newest of it can be listed while the other folders are enumerated.
                 self._backfill.add_headers(now, NEWEST_HEADERS)
+            if now is not None and now.resets > RESETS_AT_MOST:
+                report.error = f"its UIDVALIDITY changed {now.resets} times in a row: looked at less often from now on"
+                self._store.set_folder_error(folder.id, report.error)
         except (UpstreamRefused, UpstreamBroken) as exc:
             # This folder only: the others go on.
-            report.error = str(exc)
-            self._store.set_folder_error(folder.id, str(exc))
+            report.error = in_plain_words(exc)
+            report.closed = isinstance(exc, FolderClosed) and _was_never_open(folder)
+            self._store.set_folder_error(
+                folder.id, report.error, closed_until=time.time() + CLOSED_SECONDS if report.closed else 0.0
+            )
             logger.warning("folder not synced", extra={"folder": folder.id, "kind": type(exc).__name__})
         report.seconds += time.monotonic() - started
+
+
+def _was_never_open(folder: FolderRow) -> bool:
+    """Whether nothing of a folder was seen lately: a refusal to open it is then what it is, and no fault."""
+    return folder.as_of is None or time.time() - folder.as_of > BELIEVED_CLOSED_AFTER
+
+
+def _is_unsteady(folder: FolderRow, status: FolderStatus | None) -> bool:
+    """Whether a folder is left alone for now because its UIDVALIDITY never stays."""
+    if folder.resets <= RESETS_AT_MOST or (status is not None and status.uidvalidity == folder.uidvalidity):
+        return False
+    pause = min(UNSTEADY_SECONDS * 2.0 ** (folder.resets - RESETS_AT_MOST - 1), UNSTEADY_AT_MOST)
+    return time.time() - folder.reset_at < pause
 
 
 def _agrees(folder: FolderRow, status: FolderStatus | None) -> bool:

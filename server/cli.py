@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import socket
-import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,20 +12,18 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
 from rich.table import Table
 
 from config.identity import Settings
 from config.settings import ConfigError
-from mirror.errors import MirrorAbsent, MirrorError
+from mirror.errors import MirrorError
 from mirror.log import configure_logging
-from mirror.mirrored import FolderState
-from mirror.report import Progress
 from server.audit_command import audit
 from server.command import ConfigOption
 from server.command import load as _load
 from server.key_command import keys
+from server.status_command import status
+from server.sync_command import sync
 from server.unusable import FileUnusable
 
 
@@ -51,6 +48,8 @@ def main() -> None:
 
 main.add_command(audit)
 main.add_command(keys)
+main.add_command(status)
+main.add_command(sync)
 
 
 @main.command()
@@ -117,134 +116,6 @@ def stdio(config_path: Path | None, user: str, profile: str, provider: str | Non
         serve_stdio(path, settings, user, profile, provider)
     except ValueError as exc:
         raise click.ClickException(str(exc)) from exc
-
-
-@main.command()
-@ConfigOption
-@click.argument("mirrors", nargs=-1, metavar="[USER/PROVIDER]...")
-@click.option("--json", "as_json", is_flag=True, help="Print one summary object.")
-def sync(config_path: Path | None, mirrors: tuple[str, ...], as_json: bool) -> None:
-    """Make one full pass now. Exits 0 when every folder is complete, 1 when any is not."""
-    from server.passes import UnknownMirror, sync_now
-
-    configure_logging("sync", logging.WARNING)
-    _, settings = _load(config_path)
-    console = Console(stderr=True)
-    bars = Bars(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
-    )
-    tasks: dict[str, Any] = {}
-
-    def notice(mirror: str, progress: Progress) -> None:
-        if mirror not in tasks:
-            tasks[mirror] = bars.add_task(mirror, total=progress.total)
-        bars.update(tasks[mirror], completed=progress.done, total=progress.total)
-
-    try:
-        if console.is_terminal and not as_json:
-            with bars:
-                outcomes = sync_now(settings, mirrors, notice)
-        else:
-            outcomes = sync_now(settings, mirrors)
-    except UnknownMirror as exc:
-        raise click.ClickException(str(exc)) from exc
-    click.echo(json.dumps(_summary(outcomes))) if as_json else _print_outcomes(outcomes)
-    sys.exit(0 if all(outcome.complete for outcome in outcomes) else 1)
-
-
-def _summary(outcomes: "list[Any]") -> dict[str, Any]:
-    return {
-        "seconds": round(sum(outcome.report.get("seconds", 0.0) for outcome in outcomes), 3),
-        "searchable_s": max((outcome.report.get("searchable_s", 0.0) for outcome in outcomes), default=0.0),
-        "complete": all(outcome.complete for outcome in outcomes),
-        "folders": [
-            {"mirror": outcome.mirror, "folder": name} | {key: folder[key] for key in folder if key != "name"}
-            for outcome in outcomes
-            for name, folder in outcome.report.get("folders", {}).items()
-        ],
-        "errors": {outcome.mirror: outcome.error for outcome in outcomes if outcome.error},
-    }
-
-
-def _print_outcomes(outcomes: "list[Any]") -> None:
-    for outcome in outcomes:
-        if outcome.error:
-            click.echo(f"{outcome.mirror}: {outcome.error}", err=True)
-            continue
-        folders = outcome.report["folders"].values()
-        counts = {key: sum(folder[key] for folder in folders) for key in ("messages", "new", "changed", "removed")}
-        click.echo(
-            f"{outcome.mirror}: {counts['messages']} messages in {len(folders)} folders, {counts['new']} new, "
-            f"{counts['changed']} changed, {counts['removed']} removed, {outcome.report['seconds']:.1f} s"
-        )
-        for folder in folders:
-            if folder["error"]:
-                click.echo(f"  {folder['name']}: {folder['error']}", err=True)
-
-
-@main.command()
-@ConfigOption
-@click.option("--json", "as_json", is_flag=True, help="Print one object.")
-def status(config_path: Path | None, as_json: bool) -> None:
-    """Show how complete and how old each mirror is, folder by folder."""
-    _, settings = _load(config_path)
-    mirrors = {f"{user}/{name}": _condition(settings, user, name) for user, name, _ in settings.identities()}
-    if as_json:
-        click.echo(json.dumps(mirrors))
-        return
-    console = Console()
-    for name, mirror in mirrors.items():
-        table = Table(title=name, title_justify="left", box=None, pad_edge=False)
-        for column in ("folder", "messages", "complete", "age", "last error"):
-            table.add_column(column, justify="right" if column in ("messages", "age") else "left")
-        for folder in mirror["folders"]:
-            state = "yes" if folder["complete"] else f"no, {folder['pending']} to fetch"
-            table.add_row(
-                folder["folder"], str(folder["messages"]), state, _age(folder["as_of"]), folder["error"], style=None
-            )
-        console.print(table)
-        if mirror["last_pass"] is None and not mirror["error"]:
-            console.print("no pass has ended yet: postmirror serve or sync makes one")
-        if mirror["error"]:
-            console.print(f"last pass failed: {mirror['error']}", style="red", markup=False)
-
-
-def _condition(settings: Settings, user: str, provider: str) -> dict[str, Any]:
-    from mirror.query.reader import Reader
-
-    try:
-        with Reader(settings.mirror_dir(user, provider) / "mirror.db") as reader:
-            last = reader.last_pass()
-            folders = [_folder(folder) for folder in reader.folders() if folder.selectable]
-    except MirrorAbsent:
-        return {"last_pass": None, "error": "not mirrored yet: run postmirror sync or serve", "folders": []}
-    return {
-        "last_pass": None if last.ended is None else last.ended.isoformat(timespec="seconds"),
-        "error": last.error,
-        "folders": folders,
-    }
-
-
-def _folder(folder: FolderState) -> dict[str, Any]:
-    return {
-        "folder": folder.name,
-        "messages": folder.messages,
-        "complete": folder.complete,
-        "pending": folder.pending,
-        "quarantined": folder.quarantined,
-        "as_of": None if folder.as_of is None else folder.as_of.isoformat(timespec="seconds"),
-        "error": folder.error,
-    }
-
-
-def _age(as_of: str | None) -> str:
-    if as_of is None:
-        return "never"
-    seconds = int((datetime.now(UTC) - datetime.fromisoformat(as_of)).total_seconds())
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{max(seconds, 0)} s"
 
 
 @main.group()

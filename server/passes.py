@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from config.identity import Settings
-from mirror.errors import MirrorError
+from mirror.errors import MirrorError, in_plain_words
 from mirror.keeper import Keeper
 from mirror.parsing import Parsers
 from mirror.report import Progress
@@ -75,6 +75,6 @@ def _sync(keeper: Keeper, notice: Callable[[str, Progress], None]) -> Outcome:
         report = keeper.one_pass(lambda progress: notice(keeper.name, progress))
         return Outcome(keeper.name, json.loads(report.as_json()), "")
     except MirrorError as exc:
-        return Outcome(keeper.name, {}, str(exc))
+        return Outcome(keeper.name, {}, in_plain_words(exc))
     finally:
         keeper.close()

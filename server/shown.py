@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 
 from mirror.message import Address
 from mirror.mirrored import MirroredMessage
@@ -64,6 +64,11 @@ def flag_names(flags: Collection[str]) -> list[str]:
 def instant(at: datetime | None) -> str | None:
     """A moment in UTC, to the second."""
     return None if at is None else at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def how_far_back(day: date | None) -> dict[str, object]:
+    """From which day on an incomplete folder has all mail; nothing where that cannot be told."""
+    return {} if day is None else {"complete_back_to": day.isoformat()}
 
 
 def _shortened(text: str, limit: int) -> str:

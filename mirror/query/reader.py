@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -17,8 +17,8 @@ from typing import Self
 
 from mirror.errors import MirrorAbsent, MirrorCorrupt, QueryTooSlow
 from mirror.listing import Place
-from mirror.mirrored import FolderState, MirroredMessage
-from mirror.query import order, rows, sql
+from mirror.mirrored import AccountState, FolderState, MirroredMessage, Quarantined
+from mirror.query import account, order, rows, sql
 from mirror.query.order import Position
 from mirror.query.plan import superset
 from mirror.query.progress import OutOfTime, Progress
@@ -46,14 +46,6 @@ class Page:
     messages: list[MirroredMessage]
     after: Position | None
     searched_back_to: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LastPass:
-    """ended: None before the first pass ended. error: why it failed, in plain words, or ""."""
-
-    ended: datetime | None
-    error: str
 
 
 class Reader:
@@ -128,11 +120,15 @@ class Reader:
         with self._reading():
             return rows.place(self._connection, message_id)
 
-    def last_pass(self) -> LastPass:
-        """When the mirror was last brought to agree with upstream, and what stood in the way."""
+    def account(self) -> AccountState:
+        """How the account is."""
         with self._reading():
-            ended, error = self._connection.execute("SELECT pass_ended_at, error FROM mirror").fetchone()
-        return LastPass(datetime.fromtimestamp(ended, UTC) if ended else None, error)
+            return account.account(self._connection)
+
+    def quarantined(self, folder_id: int, limit: int = 20) -> list[Quarantined]:
+        """The first messages of a folder that could not be fetched or read."""
+        with self._reading():
+            return account.quarantined(self._connection, folder_id, limit)
 
     def message(
         self, folder_id: int, message_id: int, with_html: bool = False, with_headers: bool = False
@@ -366,12 +362,19 @@ _PRAGMAS = (
 _EPOCH = "SELECT epoch FROM mirror"
 _FOLDERS = """
     SELECT folder.id, folder.raw, folder.name, folder.delimiter, folder.attributes, folder.role, folder.selectable,
-        folder.uidvalidity, folder.as_of, folder.enumerated, folder.error,
+        folder.uidvalidity, folder.as_of, folder.enumerated, folder.error, folder.closed_until,
         (SELECT count(*) FROM message INDEXED BY message_walk WHERE message.folder = folder.id),
-        (SELECT count(*) FROM message WHERE message.folder = folder.id AND message.state < 2),
+        (SELECT count(*) FROM message INDEXED BY message_textless
+            WHERE message.folder = folder.id AND message.state < 2 AND message.content >= mirror.mirrored_from),
         (SELECT count(*) FROM attempt CROSS JOIN message ON message.content = attempt.content
-            WHERE (attempt.crashes >= 2 OR attempt.failures >= 3) AND message.folder = folder.id)
-    FROM folder
+            WHERE (attempt.crashes >= 2 OR attempt.failures >= 3) AND message.folder = folder.id),
+        (SELECT content.internaldate FROM message INDEXED BY message_textless
+            CROSS JOIN content ON content.id = message.content
+            WHERE message.folder = folder.id AND message.state < 2 AND message.content >= mirror.mirrored_from
+            ORDER BY message.content DESC LIMIT 1),
+        (SELECT mirror.mirrored_from FROM message INDEXED BY message_textless
+            WHERE message.folder = folder.id AND message.state < 2 AND message.content < mirror.mirrored_from LIMIT 1)
+    FROM folder CROSS JOIN mirror
     WHERE NOT folder.missing
     ORDER BY folder.name
     """

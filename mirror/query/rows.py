@@ -3,13 +3,14 @@
 import json
 import sqlite3
 import zlib
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any
 
 from mirror.listing import Place
 from mirror.message import Address, Attachment
 from mirror.mirrored import FolderState, MirroredMessage, State
+from mirror.query.search import content_moment
 
 Row = tuple[Any, ...]
 
@@ -17,7 +18,7 @@ Row = tuple[Any, ...]
 def folder(row: Row) -> FolderState:
     """A folder from the columns of the reader's SELECT, in its order."""
     (id_, raw, name, delimiter, attributes, role, selectable, uidvalidity, as_of, enumerated, error) = row[:11]
-    messages, pending, quarantined = row[11:]
+    closed_until, messages, pending, quarantined, newest_missing, mirrored_from = row[11:]
     return FolderState(
         id=id_,
         raw=raw,
@@ -28,12 +29,23 @@ def folder(row: Row) -> FolderState:
         selectable=bool(selectable),
         uidvalidity=uidvalidity,
         as_of=None if as_of is None else datetime.fromtimestamp(as_of, UTC),
-        complete=bool(enumerated) and pending == 0,
+        complete=bool(enumerated) and newest_missing is None and mirrored_from is None,
         messages=messages,
         pending=pending,
         quarantined=quarantined,
         error=error,
+        is_closed=closed_until > 0,
+        complete_back_to=_complete_back_to(newest_missing, mirrored_from) if enumerated else None,
     )
+
+
+def _complete_back_to(newest_missing: int | None, mirrored_from: int | None) -> date | None:
+    """The first day of which everything is mirrored: of whole days, since the moment could be a hidden message's."""
+    today = datetime.now(UTC).date()
+    if newest_missing is not None:
+        day = datetime.fromtimestamp(newest_missing, UTC).date()
+        return day + timedelta(days=1) if day < today else None
+    return None if mirrored_from is None else content_moment(mirrored_from).date()
 
 
 def message(row: Row) -> MirroredMessage:

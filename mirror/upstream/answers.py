@@ -24,6 +24,7 @@ _LIST = re.compile(
 )
 _STATUS = re.compile(rb"(?P<name>" + _QUOTED + rb"|[^ ]+) +\((?P<items>(?:[^()]|\([^()]*\))*)\) *$", re.DOTALL)
 _MAILBOX_ID = re.compile(rb"MAILBOXID \(([^()]*)\)", re.IGNORECASE)
+_OBJECT_ID = re.compile(rb"[A-Za-z0-9_-]{1,255}")  # RFC 8474 6
 _FETCH = re.compile(rb"\d+ \((.*)\)\s*$", re.DOTALL)
 # uid: 32 bits; modseq: 63 bits. Longer numbers are left to the parser, which judges them.
 _ITEM = re.compile(
@@ -164,7 +165,7 @@ def status_line(text: bytes, literals: Sequence[bytes]) -> tuple[bytes, FolderSt
         uidnext=positive(items.get(b"UIDNEXT")),
         uidvalidity=positive(items.get(b"UIDVALIDITY")),
         highestmodseq=positive(items.get(b"HIGHESTMODSEQ")),
-        mailbox_id=mailbox[1].decode("ascii", "replace") if mailbox else "",
+        mailbox_id=mailbox[1].decode("ascii") if mailbox and _OBJECT_ID.fullmatch(mailbox[1]) else "",
     )
 
 

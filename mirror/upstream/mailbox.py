@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from imapclient.imap_utf7 import decode as decode_utf7
 
-from mirror.errors import UpstreamBroken, UpstreamRefused
+from mirror.errors import FolderClosed, UpstreamBroken, UpstreamRefused
 from mirror.listing import FolderStatus, Listed, ListedFolder, Opened
 from mirror.upstream import answers, fetched
-from mirror.upstream.session import Session
+from mirror.upstream.session import Session, is_passing
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class Mailbox(Session):
         items = b"MESSAGES UIDNEXT UIDVALIDITY"
         if self.has_condstore:
             items += b" HIGHESTMODSEQ"
-        return items + b" MAILBOXID" if self.has("OBJECTID") else items
+        return items + b" MAILBOXID" if self.has("OBJECTID") and self.quirk.tells_mailbox_id else items
 
     @staticmethod
     def _statuses(answer: dict[str, list[Any]]) -> dict[bytes, FolderStatus]:
@@ -110,7 +110,10 @@ class Mailbox(Session):
         self._begin_opening(folder)
         if not parameter and self.has_condstore and not self.has("ENABLE"):
             parameter = b" (CONDSTORE)"
-        answer = self._run(command, answers.quoted(folder) + parameter)
+        try:
+            answer = self._run(command, answers.quoted(folder) + parameter)
+        except UpstreamRefused as exc:
+            raise exc if is_passing(str(exc)) else FolderClosed(str(exc)) from exc
         self._end_opening(folder, writable=command == "SELECT")
         uidvalidity = _number(answer, "UIDVALIDITY")
         if uidvalidity is None or "EXISTS" not in answer:

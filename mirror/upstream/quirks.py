@@ -11,7 +11,7 @@ class Quirk:
 
     host, greeting: patterns, the first that matches decides. without: capabilities it announces and breaks. set_octets:
     longest UID set in a command. fetches: how many FETCHes may be in flight. daily_bytes: mail it lets an account fetch
-    in a day, 0 for no known limit.
+    in a day, 0 for no known limit. tells_mailbox_id: whether STATUS may be asked for MAILBOXID where OBJECTID is there.
     """
 
     name: str
@@ -22,6 +22,7 @@ class Quirk:
     set_octets: int = 8_000
     fetches: int = 2
     daily_bytes: int = 0
+    tells_mailbox_id: bool = True
 
 
 PLAIN = Quirk("standard")
@@ -52,6 +53,12 @@ QUIRKS: Sequence[Quirk] = (
         "icloud",
         source="ENABLE answers OK without ENABLED; its proxy garbles CAPABILITY before the login (tried)",
         host=r"(^|\.)(mail\.me|icloud)\.com$",
+    ),
+    Quirk(
+        "cyrus",
+        source="Cyrus 3.6.1: MAILBOXID in STATUS is memory it never wrote, line ends included (tried)",
+        greeting=r"Cyrus IMAP",
+        tells_mailbox_id=False,
     ),
     Quirk(
         "courier",

@@ -32,10 +32,10 @@ CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 60.0
 LARGEST_LITERAL = 64 << 20
 """Octets of one literal; a server that announces more is not believed."""
+LONGEST_LINE = 64_000_000
+"""Octets of one line: SEARCH answers of 140,000 uids exceed the 1,000,000 of imaplib."""
 THROTTLED_SECONDS = 900.0
 """How long an account rests that the server throttles without saying how long."""
-
-imaplib._MAXLINE = 64_000_000  # type: ignore[attr-defined]  # noqa: SLF001 - SEARCH answers of 140,000 uids exceed 1 MB
 
 _BACKOFF = re.compile(r"Suggested Backoff Time: (\d{1,9}) milliseconds", re.IGNORECASE)
 _THROTTLED = re.compile(r"\[(?:OVERQUOTA|THROTTLED)\]|request is throttled|bandwidth limits", re.IGNORECASE)
@@ -59,6 +59,8 @@ class Session:
         self._imap = client._imap  # noqa: SLF001 - see the package's docstring
         self._imap._append_untagged = self._heard  # noqa: SLF001 - the only place that sees answers in their order
         self._imap.read = self._read_literal
+        self._imap.readline = self._read_line
+        self._received = 0
         self._capabilities: frozenset[str] = frozenset()
         self._without = frozenset(name.upper() for name in without)
         self._selected: tuple[bytes, bool] | None = None
@@ -137,7 +139,7 @@ class Session:
             said = _reason(exc)
             if seconds := throttled_seconds(said):
                 raise UpstreamThrottled(f"the server throttles this account: {said}", seconds) from exc
-            if "BAD" in said or _NOT_NOW.search(said):
+            if "BAD" in said or is_passing(said):
                 raise UpstreamUnavailable(f"the server does not log in anybody now: {said}") from exc
             raise AuthenticationRefused("the server does not accept the user name or password") from exc
         self._capabilities = self._ask_capabilities()
@@ -282,12 +284,25 @@ class Session:
         if not earlier:
             self.exists -= sum(last - first + 1 for first, last in ranges)
 
+    def take_received(self) -> int:
+        """How many octets the server sent since the last call."""
+        received, self._received = self._received, 0
+        return received
+
+    def _read_line(self) -> bytes:
+        line: bytes = self._imap.file.readline(LONGEST_LINE + 1)
+        if len(line) > LONGEST_LINE:
+            raise imaplib.IMAP4.abort(f"the server sent a line of more than {LONGEST_LINE} octets")
+        self._received += len(line)
+        return line
+
     def _read_literal(self, size: int) -> bytes:
         if size > LARGEST_LITERAL:
             raise imaplib.IMAP4.abort(f"the server announces a literal of {size} octets")
         data: bytes = self._imap.file.read(size)
         if len(data) < size:
             raise imaplib.IMAP4.abort("the connection ended within a literal")
+        self._received += size
         return data
 
     @contextlib.contextmanager
@@ -341,6 +356,11 @@ def throttled_seconds(said: str) -> float:
     if match := _BACKOFF.search(said):
         return max(1.0, int(match[1]) / 1_000)
     return THROTTLED_SECONDS if _THROTTLED.search(said) else 0.0
+
+
+def is_passing(said: str) -> bool:
+    """Whether a refusal is for a reason that passes by itself (RFC 5530)."""
+    return _NOT_NOW.search(said) is not None
 
 
 def _said(data: Sequence[Any]) -> str:

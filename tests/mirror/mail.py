@@ -13,6 +13,15 @@ def plain_mail(text: str, *, headers: str = "") -> bytes:
     return f"From: a@example.org\n{headers}Content-Type: text/plain; charset=utf-8\n\n{text}".encode()
 
 
+def simple(subject: str, body: str = "Hello") -> bytes:
+    """A small plain mail, its Message-ID made from the subject."""
+    message_id = subject.replace(" ", ".")
+    return (
+        f"From: Bob <bob@example.net>\r\nTo: alice@example.org\r\nSubject: {subject}\r\n"
+        f"Date: Mon, 5 Jan 2026 10:00:00 +0100\r\nMessage-ID: <{message_id}@example.net>\r\n\r\n{body}\r\n"
+    ).encode()
+
+
 def mail(headers: str, body: str = "body\n") -> bytes:
     """A message of these header lines and this body."""
     return f"{headers}\n\n{body}".encode()

@@ -1,12 +1,16 @@
 """A mirror under test beside the mailbox it mirrors, and the comparison of the two."""
 
+import functools
+import hashlib
 import json
 import sqlite3
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from config.identity import Endpoint, Provider, SyncRule
 from config.secret import SecretSource
+from mirror.content import read_content
 from mirror.parsing import Parsers
 from mirror.report import Report
 from mirror.store import Store
@@ -54,14 +58,23 @@ class Mirror:
             connection.close()
 
     def listing(self) -> set[tuple[str, int, frozenset[str], str]]:
-        """(folder, uid, flags, SHA-256 of the message) of every message."""
+        """(folder, uid, flags, SHA-256 of the octets its content was read from) of every message that readers see."""
         found = self.rows(
             "SELECT folder.name, message.uid, message.flags, hex(content.digest) FROM message"
             " JOIN folder ON folder.id = message.folder JOIN content ON content.id = message.content"
+            " WHERE NOT folder.missing"
         )
         return {
             (str(f), int(str(uid)), frozenset(json.loads(str(flags))), str(sha).lower()) for f, uid, flags, sha in found
         }
+
+    def texts(self) -> set[tuple[str, str, str]]:
+        """(SHA-256 of the message, subject, text) of every content, as they are stored."""
+        found = self.rows(
+            "SELECT lower(hex(content.digest)), content.subject, body.text FROM content"
+            " JOIN body ON body.content = content.id"
+        )
+        return {(str(sha), str(subject), str(text)) for sha, subject, text in found}
 
     def folders(self) -> set[str]:
         """Names of the folders that readers see."""
@@ -79,10 +92,94 @@ class Mirror:
         self.store.close()
 
 
+@dataclass
+class Work:
+    """What a pass did: its commands, and the table of each row of messages and contents it wrote, changed or not."""
+
+    report: Report
+    commands: list[bytes]
+    written: list[str]
+
+    @property
+    def fetched(self) -> list[bytes]:
+        """The commands that asked for mail or headers."""
+        return [command for command in self.commands if b"BODY" in command]
+
+
+_KEPT = ("message", "content", "body", "attempt", "departed", "word", "blob", "attachment_blob")
+
+
+def counted_pass(mirror: Mirror) -> Work:
+    """One whole pass, with everything it did."""
+    connection = mirror.store._connection
+    commands: list[bytes] = []
+
+    def connect() -> Upstream:
+        upstream = mirror.connect()
+        send = upstream._imap.send
+
+        def counted(data: bytes) -> None:
+            commands.append(data)
+            send(data)
+
+        upstream._imap.send = counted
+        return upstream
+
+    connection.execute("CREATE TEMP TABLE written (kept TEXT)")
+    for kept in _KEPT:
+        for change in ("INSERT", "UPDATE", "DELETE"):
+            connection.execute(
+                f"CREATE TEMP TRIGGER {kept}_{change} AFTER {change} ON main.{kept}"
+                f" BEGIN INSERT INTO written VALUES ('{kept}'); END"
+            )
+    try:
+        report = mirror.sync(connect)
+        written = [kept for (kept,) in connection.execute("SELECT kept FROM written")]
+    finally:
+        for kept in _KEPT:
+            for change in ("INSERT", "UPDATE", "DELETE"):
+                connection.execute(f"DROP TRIGGER {kept}_{change}")
+        connection.execute("DROP TABLE temp.written")
+    return Work(report, commands, written)
+
+
+def agree(mirror: Mirror, client: SecondClient) -> None:
+    """One pass makes the mirror equal to an independent plain listing; one more asks for no mail and writes no row."""
+    report = mirror.sync()
+    assert report.complete, [folder.error for folder in report.folders.values()]
+    assert_equal(mirror, client)
+    if mirror.rows("SELECT 1 FROM folder WHERE missing"):
+        mirror.sync()  # a folder is forgotten when two passes miss it
+    again = counted_pass(mirror)
+    assert again.report.complete
+    assert again.report.work == 0
+    assert not again.fetched
+    assert not again.written
+    assert mirror.listing() == truth(client)
+
+
+def assert_equal(mirror: Mirror, client: SecondClient) -> None:
+    """The mirror shows what an independent plain session lists, and its texts are those of the octets found there."""
+    assert mirror.listing() == truth(client)
+    opened = {name for name, attributes in client.folders().items() if _opens(attributes)}
+    assert mirror.folders() == opened
+    assert {_read(mail.raw) for name in opened for mail in client.originals(name)} <= mirror.texts()
+
+
+@functools.cache
+def _read(raw: bytes) -> tuple[str, str, str]:
+    content = read_content(raw)
+    return hashlib.sha256(raw).hexdigest(), content.envelope.subject, content.text
+
+
+def _opens(attributes: frozenset[str]) -> bool:
+    return not {"\\noselect", "\\nonexistent"} & {attribute.lower() for attribute in attributes}
+
+
 def truth(client: SecondClient) -> set[tuple[str, int, frozenset[str], str]]:
     """The same listing by an independent plain IMAP session."""
     found = set()
     for name, attributes in client.folders().items():
-        if "\\Noselect" not in attributes and "\\NonExistent" not in attributes:
+        if _opens(attributes):
             found |= {(name, listed.uid, listed.flags, listed.sha256) for listed in client.listing(name)}
     return found

@@ -17,8 +17,9 @@ import pytest
 from bench.mail import generate
 from config.identity import Provider
 from mirror.parsing import Parsers
+from tests.mirror.mail import simple
 from tests.mirror.mailbox import Mirror, provider_at, truth
-from tests.mirror.test_sync import _set_uidvalidity, simple
+from tests.mirror.test_sync import _set_uidvalidity
 from tests.servers.dovecot import Dovecot
 from tests.servers.proxy import Fault, Proxy
 from tests.servers.second_client import Incoming, SecondClient

@@ -13,8 +13,8 @@ from mirror.lock import Lock
 from mirror.parsing import Parsers
 from mirror.sync import Pass
 from mirror.upstream import Upstream
+from tests.mirror.mail import simple
 from tests.mirror.mailbox import Mirror, provider_at
-from tests.mirror.test_sync import simple
 from tests.servers.dovecot import Dovecot
 from tests.servers.lying import LyingImap
 

@@ -19,6 +19,8 @@ from mirror.errors import (
     UpstreamUnavailable,
 )
 from mirror.parsing import Parsers
+from mirror.query.reader import Reader
+from mirror.sync import RESETS_AT_MOST
 from mirror.upstream import Upstream
 from tests.mirror.mailbox import Mirror, provider_at
 from tests.servers.certificates import Certificates
@@ -279,6 +281,74 @@ def test_folder_that_cannot_be_opened_is_the_only_one_marked(liar: MakeLiar) -> 
     assert "not for you" in str(one.mirror.rows("SELECT error FROM folder WHERE name = 'Parent'"))
 
 
+def test_folder_that_was_never_open_is_closed_and_no_fault_of_the_account(liar: MakeLiar) -> None:
+    one = liar(1)
+    one.server.fill("Parent", 1)
+    one.server.twist = replaced('(EXAMINE|STATUS) "Parent" ?', b"TAG NO [NOPERM] not for you\r\n")
+    assert one.mirror.sync().complete
+    assert one.mirror.sync().complete
+    assert len(one.server.asked('EXAMINE "Parent"')) == 1
+    with Reader(one.mirror.store.path) as reader:
+        states = {folder.name: folder for folder in reader.folders()}
+    assert states["INBOX"].complete
+    assert states["Parent"].is_closed
+    assert "not for you" in states["Parent"].error
+    one.server.twist = lambda _, answer: answer
+    one.mirror.store._connection.execute("UPDATE folder SET closed_until = 1 WHERE closed_until > 0")
+    one.mirror.sync()
+    assert one.uids("Parent") == [1]
+    with Reader(one.mirror.store.path) as reader:
+        assert not any(folder.is_closed or folder.error for folder in reader.folders())
+
+
+@pytest.mark.parametrize("said", [b"[INUSE] locked", b"[SERVERBUG] oops", b"Temporary failure"])
+def test_folder_that_cannot_be_opened_just_now_is_a_fault(liar: MakeLiar, said: bytes) -> None:
+    one = liar(1)
+    one.server.fill("Other", 1)
+    one.server.twist = replaced('EXAMINE "Other"', b"TAG NO " + said + b"\r\n", times=1)
+    assert not one.mirror.sync().complete
+    assert one.mirror.sync().complete
+
+
+def test_folder_that_was_open_before_and_is_refused_now_is_a_fault_for_a_day(liar: MakeLiar) -> None:
+    one = liar(1)
+    one.server.fill("Other", 1)
+    one.mirror.sync()
+    one.server.fill("Other", 2)
+    one.server.twist = replaced('EXAMINE "Other"', b"TAG NO [NOPERM] not any more\r\n")
+    assert not one.mirror.sync().complete
+    one.mirror.store._connection.execute("UPDATE folder SET as_of = as_of - 90000")
+    assert one.mirror.sync().complete
+    assert one.uids("Other") == [1]
+
+
+def test_folder_whose_uidvalidity_never_stays_is_looked_at_less_often(liar: MakeLiar) -> None:
+    one = liar(1, 2, 3)
+    one.server.fill("Other", 5)
+    inbox = one.server.folders["INBOX"]
+    one.mirror.sync()
+    for _ in range(RESETS_AT_MOST):
+        inbox.uidvalidity += 1
+        assert one.mirror.sync().complete
+    inbox.uidvalidity += 1
+    report = one.mirror.sync()
+    assert not report.complete
+    assert "UIDVALIDITY" in str(one.mirror.rows("SELECT error FROM folder WHERE name = 'INBOX'"))
+    opened = len(one.server.asked('EXAMINE "INBOX"'))
+    for _ in range(3):
+        inbox.uidvalidity += 1
+        one.server.fill("Other", 6)
+        assert not one.mirror.sync().complete
+    assert len(one.server.asked('EXAMINE "INBOX"')) == opened
+    assert one.uids("Other") == [5, 6]
+    # It is opened again after a while, and forgiven once a pass finds it unchanged.
+    one.mirror.store._connection.execute("UPDATE folder SET reset_at = reset_at - 4000")
+    one.mirror.sync()
+    assert one.mirror.sync().complete
+    assert one.mirror.rows("SELECT resets FROM folder WHERE name = 'INBOX'") == [(0,)]
+    assert one.uids() == [1, 2, 3]
+
+
 def test_folder_that_fails_while_mail_is_fetched_does_not_stop_the_others(liar: MakeLiar) -> None:
     one = liar(1)
     one.server.fill("Bad", *range(1, 9))
@@ -415,6 +485,19 @@ def test_rename_that_is_none_is_found_out(liar: MakeLiar) -> None:
     one.mirror.sync()
     assert one.uids("New") == [1]
     assert set(one.mirror.ids()) == {"1@example.org", "12@example.org"}
+
+
+def test_folder_ids_that_cannot_be_any_rename_nothing(liar: MakeLiar) -> None:
+    """Cyrus 3.6 answers STATUS with memory it never wrote: the same for two folders, or another each time."""
+    one = liar(1, capability="IMAP4rev1 AUTH=PLAIN OBJECTID")
+    for number, name in enumerate(("A", "B"), 2):
+        one.server.fill(name, number)
+        one.server.folders[name].status = " MAILBOXID (~\x01)"
+    one.mirror.sync()
+    ids = one.mirror.ids()
+    assert one.mirror.sync().work == 0
+    assert (one.uids("A"), one.uids("B")) == ([2], [3])
+    assert one.mirror.ids() == ids
 
 
 def test_list_that_lacks_a_folder_once_is_asked_again(liar: MakeLiar) -> None:
@@ -562,6 +645,22 @@ def test_idle_that_ends_before_it_began_is_an_error_and_no_busy_loop(liar: MakeL
         upstream.examine(b"INBOX")
         with pytest.raises(UpstreamRefused):
             upstream.idle(20, lambda: None)
+
+
+def test_parser_that_cannot_be_started_is_one_clear_error_and_puts_no_message_off(
+    liar: MakeLiar, monkeypatch: pytest.MonkeyPatch, parsers: Parsers
+) -> None:
+    one = liar(*range(1, 9))
+    with monkeypatch.context() as patched, Parsers(2) as unable:
+        patched.setattr("mirror.parsing.sys.executable", "/nowhere/python")
+        one.mirror.parsers = unable
+        for _ in range(5):
+            with pytest.raises(ParserBroken, match="no parsing process can be started"):
+                one.mirror.sync()
+    assert one.mirror.rows("SELECT count(*) FROM attempt WHERE crashes OR failures OR running = 5") == [(0,)]
+    one.mirror.parsers = parsers
+    assert one.mirror.sync().complete
+    assert len(one.subjects()) == 8
 
 
 def test_parser_that_fails_on_everything_puts_no_message_off(

@@ -9,8 +9,8 @@ import pytest
 
 from mirror.content import Content
 from mirror.parsing import Crash, Parsers
+from tests.mirror.mail import simple
 from tests.mirror.mailbox import Mirror, provider_at, truth
-from tests.mirror.test_sync import simple
 from tests.processes import is_running, until
 from tests.servers.dovecot import Dovecot
 

@@ -1,7 +1,7 @@
 """The sync algorithm against real servers: after every step the mirror equals a second client's plain listing."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,72 +12,12 @@ from config.identity import Provider, SyncRule
 from mirror.errors import UpstreamUnavailable
 from mirror.parsing import Parsers
 from mirror.sync import Pass
-from tests.mirror.mailbox import Mirror, provider_at, truth
+from tests.mirror.mail import simple
+from tests.mirror.mailbox import Mirror, agree, provider_at, truth
 from tests.servers.dovecot import Dovecot
-from tests.servers.ports import PASSWORD
-from tests.servers.pymap import USER, Pymap
-from tests.servers.second_client import Incoming, SecondClient
+from tests.servers.second_client import Incoming
 
 MakeMirror = Callable[[Provider], Mirror]
-
-
-def simple(subject: str, body: str = "Hello") -> bytes:
-    """A small plain mail, its Message-ID made from the subject."""
-    message_id = subject.replace(" ", ".")
-    return (
-        f"From: Bob <bob@example.net>\r\nTo: alice@example.org\r\nSubject: {subject}\r\n"
-        f"Date: Mon, 5 Jan 2026 10:00:00 +0100\r\nMessage-ID: <{message_id}@example.net>\r\n\r\n{body}\r\n"
-    ).encode()
-
-
-@pytest.fixture(params=["dovecot", "dovecot_plain_rung", "pymap"])
-def mailbox(
-    request: pytest.FixtureRequest, user: str, password_file: Path, make_mirror: MakeMirror
-) -> Iterator[tuple[Mirror, SecondClient]]:
-    """A mirror and a second client on the same empty mailbox, on each kind of server."""
-    if request.param == "pymap":
-        server: Pymap = request.getfixturevalue("pymap_server")
-        password_file.write_text(PASSWORD, "utf-8")
-        with server.client() as client:
-            yield make_mirror(provider_at(server.port, USER, password_file)), client
-    else:
-        dovecot: Dovecot = request.getfixturevalue(request.param)
-        with dovecot.client(user) as client:
-            yield make_mirror(provider_at(dovecot.port, user, password_file)), client
-
-
-def agree(mirror: Mirror, client: SecondClient) -> None:
-    """One pass makes the mirror equal to the mailbox, and one more has no work."""
-    report = mirror.sync()
-    assert report.complete, [folder.error for folder in report.folders.values()]
-    assert mirror.listing() == truth(client)
-    assert mirror.sync().work == 0
-
-
-def test_mirror_follows_another_client(mailbox: tuple[Mirror, SecondClient]) -> None:
-    mirror, client = mailbox
-    for number in range(12):
-        client.append("INBOX", Incoming(simple(f"first {number}"), flags=("\\Seen",) if number % 3 else ()))
-    agree(mirror, client)
-    client.append("INBOX", simple("new one"))
-    agree(mirror, client)
-    uids = client.uids("INBOX")
-    client.imap.select("INBOX")
-    client.add_flags("INBOX", uids[:4], "\\Flagged", "\\Answered")
-    client.remove_flags("INBOX", uids[4:8], "\\Seen")
-    agree(mirror, client)
-    client.imap.select("INBOX")
-    client.expunge("INBOX", [uids[0], uids[5], uids[-1]])
-    agree(mirror, client)
-    client.create("Projects")
-    client.move("INBOX", [uids[1], uids[2]], to="Projects")
-    agree(mirror, client)
-    client.examine("INBOX")
-    client.rename("Projects", "Plans")
-    agree(mirror, client)
-    client.append("Plans", simple("in the renamed folder"))
-    client.append("INBOX", simple("and at the same time here"))
-    agree(mirror, client)
 
 
 def test_thousands_of_mixed_messages_and_a_busy_day(mirror: Mirror, dovecot: Dovecot, user: str) -> None:

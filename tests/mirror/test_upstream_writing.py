@@ -10,8 +10,8 @@ from config.identity import Provider
 from mirror.errors import MessageChanged, UpstreamRefused
 from mirror.listing import Place
 from mirror.upstream import Upstream
-from tests.mirror.mailbox import Mirror, provider_at
-from tests.mirror.test_sync import agree, simple
+from tests.mirror.mail import simple
+from tests.mirror.mailbox import Mirror, agree, provider_at
 from tests.servers.dovecot import Dovecot
 from tests.servers.lying import LyingImap
 from tests.servers.second_client import SecondClient

@@ -18,8 +18,8 @@ from mirror.lock import Lock
 from mirror.store import Store
 from mirror.wake import wake
 from mirror.worker import RELOAD
+from tests.mirror.mail import simple
 from tests.mirror.mailbox import Mirror, provider_at, truth
-from tests.mirror.test_sync import simple
 from tests.processes import children_of, is_running, until
 from tests.servers.dovecot import Dovecot
 

@@ -10,8 +10,8 @@ from config.identity import Provider
 from mirror.errors import MessageChanged
 from mirror.listing import Place
 from mirror.upstream import Upstream
+from tests.mirror.mail import simple
 from tests.mirror.mailbox import Mirror, provider_at
-from tests.mirror.test_sync import simple
 from tests.servers.dovecot import Dovecot
 from tests.servers.second_client import SecondClient
 

@@ -426,8 +426,11 @@ def test_answers_say_how_fresh_and_whether_complete(data_dir: Path) -> None:
         whole = caller.call("list_messages", folder="INBOX").value
         late = caller.call("search_messages", folder="Late", query="subject listed").value
         assert (whole["complete"], late["complete"]) == (True, False)
+        assert "complete_back_to" not in whole
+        assert late["complete_back_to"] == "2026-03-02"
         assert whole["as_of"].endswith("Z")
-        assert caller.call("list_folders").value["complete"] is False
+        account = caller.call("list_folders").value
+        assert (account["complete"], account["complete_back_to"]) == (False, "2026-03-02")
 
 
 def test_a_body_that_is_not_mirrored_is_asked_for_and_says_so(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ class Courier:
     host = HOST
     password = PASSWORD
     prefix = "INBOX."
+    delimiter = "."
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="courier-"))

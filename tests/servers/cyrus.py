@@ -60,6 +60,7 @@ class Cyrus:
     host = HOST
     password = PASSWORD
     prefix = ""
+    delimiter = "/"
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="cyrus-"))

@@ -126,6 +126,8 @@ class Dovecot:
 
     host = HOST
     password = PASSWORD
+    prefix = ""
+    delimiter = "/"
 
     def __init__(self, *, capability: str = "", tls: bool = True, settings: str = "") -> None:
         program = shutil.which("dovecot", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin:/opt/homebrew/sbin")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from tests.servers.scripted import ScriptedImap
 
-_FIRST = datetime(2026, 1, 5, 10, tzinfo=UTC)
+FIRST = datetime(2026, 1, 5, 10, tzinfo=UTC)
 _NAME = re.compile(r'^(?:LIST|STATUS|EXAMINE|SELECT) "((?:[^"\\]|\\.)*)"', re.IGNORECASE)
 
 Twist = Callable[[str, bytes], bytes | None]
@@ -31,7 +31,7 @@ class Message:
 
     def enumerated(self) -> str:
         """Its flags, date and size."""
-        at = (_FIRST + timedelta(minutes=self.minutes)).strftime("%d-%b-%Y %H:%M:%S +0000")
+        at = (FIRST + timedelta(minutes=self.minutes)).strftime("%d-%b-%Y %H:%M:%S +0000")
         return f'FLAGS ({self.flags}) INTERNALDATE "{at}" RFC822.SIZE {len(self.raw)}{self.more}'
 
 

@@ -17,6 +17,8 @@ class Pymap:
     host = HOST
     user = USER
     password = PASSWORD
+    prefix = ""
+    delimiter = "/"
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -52,6 +54,6 @@ class Pymap:
             self._process.wait()
             self._process = None
 
-    def client(self) -> SecondClient:
+    def client(self, user: str = USER) -> SecondClient:
         """A plain IMAP session, logged in."""
-        return SecondClient(self.port, USER, PASSWORD)
+        return SecondClient(self.port, user, PASSWORD)

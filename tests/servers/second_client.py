@@ -84,6 +84,10 @@ class SecondClient:
         return _numbers(found[1].decode("ascii")) if found else []
 
     def _append_one(self, folder: str, mail: Incoming) -> list[int]:
+        if self.imap.state == "SELECTED":
+            # Courier appends to no folder that is open for reading only; CLOSE of such a one expunges nothing.
+            self.imap.select(readonly=True)
+            self.imap.close()
         date = imaplib.Time2Internaldate(mail.internaldate) if mail.internaldate else ""
         answer = self._answer(*self.imap.append(_quoted(folder), f"({' '.join(mail.flags)})", date, mail.raw))
         found = _APPENDUID.search(answer[0])
