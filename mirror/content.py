@@ -44,12 +44,16 @@ __all__ = (
 )
 
 CONTENT_VERSION = 1
+_SHORTEST = 3
 _WORD = re.compile(r"\w{3,}")
 _SHARED_WORDS = 0.3
 _MAX_COMPARED = 20_000
 _STUB = re.compile(r"(?i)\bhtml\b|view (?:this|it) in|web version|webversion|im browser|navigateur")
 _META_CHARSET = re.compile(rb"(?i)<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]{2,40})")
 _MAX_STUB = 300
+_ASCII_WORDS = bytes(code if chr(code).isalnum() or code == 0x5F else 0x20 for code in range(128)) + bytes(
+    range(128, 256)
+)
 _MAX_DEGRADED = 250_000
 
 
@@ -223,8 +227,18 @@ def _differ(plain: str, seen: str) -> bool:
     """The plain form says something else than the HTML form; a stub that points to the HTML does not."""
     if len(plain) <= _MAX_STUB and _STUB.search(plain):
         return False
-    ours = set(_WORD.findall(plain[:_MAX_COMPARED].lower()))
-    theirs = set(_WORD.findall(seen[:_MAX_COMPARED].lower()))
+    ours, theirs = _words(plain[:_MAX_COMPARED].lower()), _words(seen[:_MAX_COMPARED].lower())
     if not ours or not theirs:
         return bool(ours)
     return len(ours & theirs) / min(len(ours), len(theirs)) < _SHARED_WORDS
+
+
+def _words(text: str) -> set[str]:
+    """What _WORD finds, but the pattern sees only what is not ASCII: it is slow."""
+    words: set[str] = set()
+    for word in set(text.encode("utf-8", "replace").translate(_ASCII_WORDS).decode("utf-8").split()):
+        if not word.isascii():
+            words.update(_WORD.findall(word))
+        elif len(word) >= _SHORTEST:
+            words.add(word)
+    return words

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from mirror.invisible import Findings, one_line
 from mirror.mail.addresses import MAX_LENGTH, read_addresses
@@ -32,6 +33,7 @@ _SEAL = re.compile(
     r"x-ui-out-filterresults|x-microsoft-antispam.*|x-ms-exchange-.*|x-forefront-antispam-report.*|x-exchange-.*|"
     r"x-sib-id|x-mailgun-.*|x-ses-outgoing|x-mimecast-.*|x-proofpoint-.*|x-yahoo-newman-.*)"
 )
+_PLAIN = bytes(range(0x20, 0x7F)) + b"\t\r\n"
 _ADDRESS_IN_NAME = re.compile(r"[\w.+-]{1,64}@([\w-]{1,63}(?:\.[\w-]{1,63})+)")
 _SCRIPTS = ("LATIN", "CYRILLIC", "GREEK", "CHEROKEE", "ARMENIAN")
 _BLOB = re.compile(r"\s*\[[^\[\]]*\]\s*")
@@ -141,15 +143,27 @@ class _Reading:
         headers: list[tuple[str, str]] = []
         size = 0
         uncounted = Findings()
-        for field in self.block.fields:
-            limit = MAX_SEAL if _SEAL.fullmatch(field.name) else MAX_VALUE
-            value = one_line(decode_words(unfolded(field.value[: limit * 4], self.hint)), limit, uncounted)
-            size += len(field.name) + len(value.encode())
+        for name, raw in self.block.fields:
+            limit = _limit_of(name)
+            raw = raw[: limit * 4]
+            if b"=?" in raw or raw.translate(None, _PLAIN):
+                value = one_line(decode_words(unfolded(raw, self.hint)), limit, uncounted)
+                size += len(value.encode())
+            else:
+                value = " ".join(raw.decode("ascii").split())[:limit].rstrip()
+                size += len(value)
+            size += len(name)
             if size > MAX_HEADERS:
                 self.findings["truncated_headers"] += 1
                 break
-            headers.append((field.name[:200], value))
+            headers.append((name[:200], value))
         return tuple(headers)
+
+
+@lru_cache(maxsize=1024)
+def _limit_of(name: str) -> int:
+    """The characters kept of the value of a field of this name."""
+    return MAX_SEAL if _SEAL.fullmatch(name) else MAX_VALUE
 
 
 def _senders(senders: tuple[Address, ...], findings: Findings) -> tuple[Address, ...]:

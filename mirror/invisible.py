@@ -11,7 +11,7 @@ from collections import Counter
 Findings = Counter[str]
 """What was taken out or looked odd: name of the finding -> how often. Informs, does not decide."""
 
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_CONTROLS = bytes(code for code in (*range(0x20), 0x7F) if code not in b"\t\n\r")
 _ODD = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
@@ -27,7 +27,8 @@ _UNCOUNTED = re.compile("[\x00-\x1f\x7f-\x9f\ufe0e\ufe0f\ufeff\u2028\u2029\ud800
 def visible(text: str, findings: Findings) -> str:
     """The text without its invisible characters; how many went is counted as `invisible_chars`."""
     if text.isascii():
-        return _CONTROL.sub("", text)
+        # Deleted from bytes: a pattern needs ten times as long for a text without any.
+        return text if text.isprintable() else text.encode("ascii").translate(None, _CONTROLS).decode("ascii")
     if not _ODD.search(text):
         return text
     text = text.replace("\ufe0f", "").replace("\ufe0e", "")

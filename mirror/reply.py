@@ -45,11 +45,8 @@ def reply_text(text: str) -> str:
 
 def preview_of(text: str) -> str:
     """The first 200 characters of what the mail newly says, on one line; of the whole text when that is nothing."""
-    for candidate in (
-        reply_text(text[: MAX_PREVIEW * 5]),
-        reply_text(text[: MAX_PREVIEW * 50]),
-        text[: MAX_PREVIEW * 5],
-    ):
+    for length in (5, 50, 0):
+        candidate = reply_text(text[: MAX_PREVIEW * length]) if length else text[: MAX_PREVIEW * 5]
         shown = " ".join(_TARGET.sub("", candidate).replace(" | ", " ").split())
         if shown:
             return shown if len(shown) <= MAX_PREVIEW else shown[: MAX_PREVIEW - 1].rstrip() + "…"

@@ -14,6 +14,12 @@ _MAX_NAME = 2_000
 _TOKEN = re.compile(
     r'"((?:[^"\\]|\\.)*)"|<([^<>]*)>|([,;:()])|(=\?[^\s?]{1,60}\?[bBqQ]\?[^?]*\?=|\\.|[^",;:<>()\\=]+)|.', re.S
 )
+# One mailbox without comments, escapes or groups: its display name, quoted or not, and its address; or that alone.
+_ORDINARY = re.compile(
+    r'(?:"([^"\\]*+)"|([^"\\()<>,;:]*+))[ \t]*+<([^\s"\\()<>,;:@]++@[^\s"\\()<>,;:@]++)>|'
+    r'([^\s"\\()<>,;:@.]++(?:\.[^\s"\\()<>,;:@.]++)*+@[^\s"\\()<>,;:@.]++(?:\.[^\s"\\()<>,;:@.]++)*+)'
+)
+_MAX_ORDINARY = 200
 _SPACED_ADDR_SPEC = re.compile(r"[^\s<>\"@.]+(?:\s*\.\s*[^\s<>\"@.]+)*\s*@\s*[^\s<>\"@.]+(?:\s*\.\s*[^\s<>\"@.]+)*")
 _BLANKS_AND_COMMENTS = re.compile(r"\([^()]*\)|\s+")
 _ESCAPE = re.compile(r"\\(.)", re.S)
@@ -21,7 +27,18 @@ _ESCAPE = re.compile(r"\\(.)", re.S)
 
 def read_addresses(value: str) -> list[tuple[str, str]]:
     """(display name, addr-spec) of every mailbox, groups flattened; "" where one of the two is missing."""
-    value = value[:MAX_LENGTH]
+    return read_one(value) or read_all(value[:MAX_LENGTH])
+
+
+def read_one(value: str) -> list[tuple[str, str]]:
+    """What `read_all` finds, where that is one mailbox written in an ordinary way; nothing otherwise."""
+    if len(value) <= _MAX_ORDINARY and (match := _ORDINARY.fullmatch(value)):
+        return [(" ".join(decode_words((match[1] or match[2] or "").strip()).split()), match[3] or match[4])]
+    return []
+
+
+def read_all(value: str) -> list[tuple[str, str]]:
+    """Every mailbox, read token by token."""
     if value.count("(") > _MAX_COMMENTS:
         value = value.replace("(", " ").replace(")", " ")
     if value.count("\\") > _MAX_ESCAPES:

@@ -35,6 +35,9 @@ _ISO = re.compile(
     r" *(Z|[+-]\d{1,2}:?\d{2})?(?!\d)",
     re.I,
 )
+_ORDINARY = re.compile(
+    r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), )?(\d{1,2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) ([+-]\d{4})"
+)
 _TOKEN = re.compile(
     r"(?P<time>(?:\d{1,2}:\d{1,2}(?::\d{1,2})?|\d{1,2}\.\d{2}\.\d{2})(?!\d))(?:[.,]\d+)?"
     r"|(?P<zone>[+-] ?\d{1,2}(?::?\d{2})?(?!\d))|(?P<number>(?<!\d)\d{1,4}(?!\d))|(?P<word>[^\W\d_]+)"
@@ -48,9 +51,18 @@ def read_date(value: str) -> datetime | None:
     """The moment a Date header names, with the offset it was written in; None when it cannot be read."""
     text = " ".join(_without_comments(value[:_MAX_LENGTH].rpartition(";")[2]).split())
     try:
-        return _read_iso(text) or _read_words(text)
+        return read_ordinary(text) or _read_iso(text) or read_words(text)
     except (ValueError, OverflowError):
         return None
+
+
+def read_ordinary(text: str) -> datetime | None:
+    """A date as RFC 5322 3.3 has it, which nearly every one is; as `read_words` reads it. Raises ValueError."""
+    match = _ORDINARY.fullmatch(text)
+    if match is None or match[2].lower() not in _MONTHS or int(match[1]) > 31:
+        return None
+    clock = int(match[4]), int(match[5]), int(match[6])
+    return _moment(int(match[3]), _MONTHS[match[2].lower()], int(match[1]), clock, _offset(match[7]))
 
 
 def _without_comments(text: str) -> str:
@@ -76,7 +88,8 @@ def _read_iso(text: str) -> datetime | None:
     return _moment(year, month, day, (hour, minute, int(match[6] or 0)), _offset(match[7] or ""))
 
 
-def _read_words(text: str) -> datetime | None:
+def read_words(text: str) -> datetime | None:
+    """A date by what its words and numbers can be. Raises ValueError."""
     month = clock = zone = zone_name = None
     afternoon = ""
     numbers: list[str] = []

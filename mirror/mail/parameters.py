@@ -19,6 +19,8 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 
 def read_parameters(value: str) -> tuple[str, dict[str, str]]:
     """(value in lower case without comments and blanks, parameters by lower-case name, decoded)."""
+    if not value:
+        return "", {}
     head, _, rest = value[:_MAX_LENGTH].partition(";")
     if "=" in head and (missing := _BLANK_BEFORE_PARAMETER.search(head[:_MAX_HEAD])):
         # "application/pdf\n name=x": the first semicolon was forgotten.

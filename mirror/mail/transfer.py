@@ -16,11 +16,14 @@ _BASE64_LINES = re.compile(rb"[A-Za-z0-9+/\r\n]*")
 _SOFT_BREAK_WITH_BLANKS = re.compile(rb"=[ \t]+(?=\r?\n)")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _COMMENT = re.compile(r"\([^()]*\)")
+_PLAIN_NAMES = frozenset({"", "7bit", "8bit", "base64", "quoted-printable", "binary"})
 _UUENCODE = frozenset({"x-uuencode", "uuencode", "uue", "x-uue"})
 
 
 def encoding_of(value: str) -> str:
     """The encoding that a Content-Transfer-Encoding header names, lower case; "" for none."""
+    if value in _PLAIN_NAMES:
+        return value
     match = _NAME.search(_COMMENT.sub(" ", value[:200]).lower())
     return match[0] if match else ""
 
@@ -67,6 +70,9 @@ def _looks_encoded(sample: bytes) -> bool:
 
 def _without_footer(data: bytes) -> bytes:
     """The encoded part, without text that a mailing list added below an empty line."""
+    data_before_end = data.rstrip()
+    if b"\n\n" not in data_before_end and b"\n\r\n" not in data_before_end:
+        return data
     blank = _BLANK_LINE.search(data)
     if blank is None or _looks_encoded(data[blank.end() : blank.end() + _SAMPLE]):
         return data
@@ -74,6 +80,12 @@ def _without_footer(data: bytes) -> bytes:
 
 
 def _decode_run(run: bytes) -> bytes:
+    """The bytes of an encoded run, whatever else is between its characters."""
+    if b"=" not in run:
+        try:
+            return binascii.a2b_base64(run + b"==")
+        except binascii.Error:
+            pass  # one character too many
     characters = run.translate(None, _NOT_BASE64)
     spare = len(characters) % 4
     if spare == 1:

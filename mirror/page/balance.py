@@ -7,6 +7,7 @@ what a browser ignores and opens again what it carries on.
 
 import re
 
+from mirror.page.nesting import CLOSES_P, FORMATTING, HEADINGS, VOID, as_written
 from mirror.page.tags import replaced
 
 # Words first: a search for one is a hundred times as fast as the pattern.
@@ -25,30 +26,17 @@ _MAY_HIDE = re.compile(
     r"&#(?:x0*[2-7][0-9a-f](?![0-9a-f])|0*(?:4\d|5\d|6[145-9]|[7-9]\d|1[012]\d)(?!\d))|"
     r"&(?:colon|tab|newline|semi|lpar|rpar|period|num|sol|bsol|lowbar|hyphen|dash)"
 )
-_VOID = frozenset([
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr",
-])  # fmt: skip
-_FORMATTING = frozenset(
-    ["a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"]
-)
 _TABLE_PARTS = frozenset(["caption", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr"])
 _CELLS = frozenset(["td", "th", "caption"])
 _SECTIONS = frozenset(["tbody", "thead", "tfoot"])
 _SCOPE = frozenset(["table", "td", "th", "caption", "html", "object", "template", "marquee", "applet"])
-_CLOSES_P = frozenset([
-    "address", "article", "aside", "blockquote", "center", "details", "dialog", "dir", "div", "dl", "fieldset",
-    "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hgroup", "hr", "main",
-    "menu", "nav", "ol", "p", "pre", "section", "summary", "table", "ul", "li",
-    "dd", "dt", "listing", "plaintext", "xmp",
-])  # fmt: skip
 _FORGOTTEN = {
     "p": ("b", "big", "i", "s", "small", "strike", "tt", "u"),
     "center": ("b", "font", "i"),
     "table": ("a",),
     "fieldset": ("a",),
 }
-_HEADINGS = frozenset(["h1", "h2", "h3", "h4", "h5", "h6"])
-_SPECIAL = _CLOSES_P | _TABLE_PARTS | _SCOPE
+_SPECIAL = CLOSES_P | _TABLE_PARTS | _SCOPE
 _CARRIED = re.compile(r"(?i)style|class|\bid\b|hidden")
 _NEXT_TAG = re.compile(r"\s{0,200}<[a-zA-Z/]")
 _MAX_SEARCHED = 300
@@ -60,8 +48,13 @@ def balanced(markup: str) -> str:
     lowered = markup.lower()
     if not any(word in lowered for word in _WORDS) or not _MAY_HIDE.search(lowered):
         return markup
-    reading = _Reading()
-    return replaced(markup, reading.put)
+    nested = as_written(markup)
+    return put_right(markup) if nested is None else nested
+
+
+def put_right(markup: str) -> str:
+    """The markup with every tag that does not nest put where a browser takes it to be."""
+    return replaced(markup, _Reading().put)
 
 
 _Entry = tuple[str, str]
@@ -85,7 +78,7 @@ class _Reading:
             self.waiting = []
         if name in ("html", "head", "body"):
             return waited + self._document(name, closing, match[0])
-        if name in _VOID and name != "hr":
+        if name in VOID and name != "hr":
             return waited + match[0]
         if closing:
             return waited + self._end(name, match[0], goes_on_with_tag=_NEXT_TAG.match(markup, match.end()) is not None)
@@ -108,11 +101,11 @@ class _Reading:
                 return ""
             self._end_table_parts(name)
         else:
-            if name in _CLOSES_P and self._is_open("p", _SCOPE):
+            if name in CLOSES_P and self._is_open("p", _SCOPE):
                 carried = self._pop_to("p")
             if name in ("li", "dd", "dt"):
                 carried += self._pop_item(name)
-            elif name in _HEADINGS and self.open and self.open[-1][0] in _HEADINGS:
+            elif name in HEADINGS and self.open and self.open[-1][0] in HEADINGS:
                 self.open.pop()
             carried = self.waiting + self._pop_forgotten(name) + carried
         self.waiting = []
@@ -122,12 +115,12 @@ class _Reading:
 
     def _end(self, name: str, tag: str, *, goes_on_with_tag: bool) -> str:
         scope = ("table",) if name in _TABLE_PARTS else () if name == "table" else _SCOPE
-        if name in _HEADINGS:
-            name = next((open_name for open_name, _ in reversed(self.open[-20:]) if open_name in _HEADINGS), name)
+        if name in HEADINGS:
+            name = next((open_name for open_name, _ in reversed(self.open[-20:]) if open_name in HEADINGS), name)
             tag = f"</{name}>"
         if not self._is_open(name, scope):
             return ""
-        if name in _FORMATTING:
+        if name in FORMATTING:
             return self._end_formatting(name, tag)
         if name not in _SPECIAL and self._holds_special(name):
             return ""
@@ -160,7 +153,7 @@ class _Reading:
             if open_name == name:
                 self.open[index] = (f"/{name}", "")
                 return ""
-            is_innermost = is_innermost and (open_name in _FORMATTING or open_name == "span")
+            is_innermost = is_innermost and (open_name in FORMATTING or open_name == "span")
         return ""
 
     def _late_ends(self) -> str:
@@ -189,7 +182,7 @@ class _Reading:
             entry = self.open.pop()
             if entry[0] == name:
                 break
-            if entry[0] in _FORMATTING and _CARRIED.search(entry[1]):
+            if entry[0] in FORMATTING and _CARRIED.search(entry[1]):
                 carried.insert(0, entry)
         return carried
 
@@ -207,7 +200,7 @@ class _Reading:
         for open_name, _ in reversed(self.open[-_MAX_SEARCHED:]):
             if open_name in names:
                 return self._pop_to(open_name)
-            if open_name not in _FORMATTING and open_name not in ("address", "div", "p", "span"):
+            if open_name not in FORMATTING and open_name not in ("address", "div", "p", "span"):
                 break
         return []
 

@@ -9,15 +9,16 @@ import re
 from dataclasses import dataclass, field
 
 import lxml.etree
-import lxml.html
+from lxml.etree import _Element as Element
 
 from mirror.invisible import Findings, one_line, visible
-from mirror.page.css import HIDDEN, MAX_STYLE, PLAIN, look_of
-from mirror.page.inherited import Inherited, with_old_attributes
+from mirror.page.css import PLAIN
+from mirror.page.inherited import Inherited
+from mirror.page.looks import Looks
 from mirror.page.markup import BLOCKS, TAGS, Markup
 from mirror.page.media import applies
 from mirror.page.plain import PlainText
-from mirror.page.stylesheet import MAX_WORK, OutOfWork, StyleSheet
+from mirror.page.stylesheet import MAX_WORK, StyleSheet
 from mirror.page.tags import NOT_SHOWN
 from mirror.page.tree import parse_html
 
@@ -30,6 +31,8 @@ _BREAKS_LINE = BLOCKS | frozenset([
     "tfoot", "thead", "tr", "caption", "br",
 ])  # fmt: skip
 _PARAGRAPHS = frozenset(["p", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol", "dl", "pre"])
+_TOLD_APART = frozenset(["td", "th", "a", "img", "blockquote", "pre", "ul", "ol", "li", "hr"])
+"""Elements that mean more than a line break."""
 _RENAMED = {
     "strike": "s",
     "del": "s",
@@ -70,7 +73,7 @@ def read_html(markup: str, page: Page, findings: Findings) -> None:
         page.work = max(0, sheet.work)
 
 
-def _sheet(root: lxml.html.HtmlElement, work: int) -> StyleSheet:
+def _sheet(root: Element, work: int) -> StyleSheet:
     styles: list[str] = []
     for style in root.iter("style"):
         css = style.text or ""
@@ -83,6 +86,10 @@ def _sheet(root: lxml.html.HtmlElement, work: int) -> StyleSheet:
     return StyleSheet("\n".join(styles), work)
 
 
+_SHOWN, _WRITTEN, _HIDDEN, _DROPPED = range(4)
+"""What becomes of an element: its text counts, so does its markup, it is hidden, it is no part of the page."""
+
+
 class _Walk:
     """The walk over one document, with what it has found."""
 
@@ -93,130 +100,130 @@ class _Walk:
         self.markup = page.markup
         self.findings = findings
         self.state = Inherited()
-        self.hidden_depth = 0
-        self.dropped_depth = 0
         self.lists: list[int] = []
         self.links: list[tuple[tuple[int, int], str, int]] = []
         self.pictures = 0
-        self.is_cut = False
         self.targets: set[str] = set()
 
-    def through(self, root: lxml.html.HtmlElement) -> None:
+    def through(self, root: Element) -> None:
         """Visit every element under the root, at most MAX_NODES for a page."""
-        stack: list[tuple[Inherited, bool, bool, bool]] = []
+        looks = Looks(self.sheet)
+        opened = self.sheet.opened if self.sheet else None
+        stack: list[tuple[Inherited, int]] = []
+        dropped = hidden = 0
         for event, element in lxml.etree.iterwalk(root, events=("start", "end")):
+            tag = element.tag
             if event == "start":
                 self.page.nodes += 1
                 if self.page.nodes > MAX_NODES:
                     self.findings["truncated_nodes"] += 1
                     break
                 before = self.state
-                is_dropped, is_hidden = self._start(element)
-                is_open = not (self.dropped_depth or self.hidden_depth) and self._open(element)
-                stack.append((before, is_dropped, is_hidden, is_open))
-                if self.sheet:
-                    self.sheet.opened(element, 1)
-                if element.text:
-                    self._write(element.text)
+                if dropped or tag in NOT_SHOWN or tag.startswith(_DROPPED_PREFIXES):
+                    fate = _DROPPED
+                    dropped += 1
+                elif hidden:
+                    fate = _HIDDEN
+                    hidden += 1
+                else:
+                    look, hides = looks.of(element, tag)
+                    if look is not PLAIN:
+                        self.state = before.under(look)
+                    if hides:
+                        fate = _HIDDEN
+                        hidden = 1
+                    else:
+                        fate = _WRITTEN if self._open(element, tag) else _SHOWN
+                    if opened is not None:
+                        opened(element, 1)
+                stack.append((before, fate))
+                text = element.text
             else:
-                before, is_dropped, is_hidden, is_open = stack.pop()
-                if self.sheet:
-                    self.sheet.opened(element, -1)
-                if not (self.dropped_depth or self.hidden_depth):
-                    self._end(element.tag)
-                if is_open:
-                    self.markup.close()
-                self.dropped_depth -= is_dropped
-                self.hidden_depth -= is_hidden
+                before, fate = stack.pop()
+                if fate == _DROPPED:
+                    dropped -= 1
+                elif fate == _HIDDEN:
+                    hidden -= 1
+                else:
+                    self._end(tag)
+                    if fate == _WRITTEN:
+                        self.markup.close()
+                if opened is not None and not dropped and not hidden and fate != _DROPPED:
+                    opened(element, -1)
                 self.state = before
-                if element.tail:
-                    self._write(element.tail)
-        self.findings["truncated_style"] += self.is_cut
-        for *_, is_open in stack:
-            if is_open:
+                text = element.tail
+            if text and not dropped:
+                if hidden or self.state.is_hidden:
+                    self.findings["hidden_chars"] += len(text.strip())
+                else:
+                    self._write(text)
+        self.findings["truncated_style"] += looks.is_cut
+        for _, fate in stack:
+            if fate == _WRITTEN:
                 self.markup.close()
 
-    def _start(self, element: lxml.html.HtmlElement) -> tuple[bool, bool]:
-        tag = element.tag
-        if self.dropped_depth or tag in NOT_SHOWN or tag.startswith(_DROPPED_PREFIXES):
-            self.dropped_depth += 1
-            return True, False
-        attributes = element.attrib
-        is_hidden = "hidden" in attributes or "popover" in attributes or (tag == "dialog" and "open" not in attributes)
-        if attributes or self.sheet:
-            style = attributes.get("style", "")
-            is_hidden = is_hidden or len(style) > MAX_STYLE
-            if self.sheet and not is_hidden and not self.hidden_depth:
-                try:
-                    style = f"{self.sheet.declarations(element)};{style}"
-                except OutOfWork:
-                    is_hidden = self.sheet.may_hide
-                    self.is_cut = True
-            if "overflow" in style and ("width" in attributes or "height" in attributes):
-                style = f"width:{attributes.get('width', 'auto')};height:{attributes.get('height', 'auto')};{style}"
-            look = PLAIN if not style.strip(";") else HIDDEN if is_hidden else look_of(style)
-            if attributes:
-                look = with_old_attributes(look, element)
-            if look is not PLAIN:
-                self.state = self.state.under(look)
-                is_hidden = is_hidden or look.hides
-        self.hidden_depth += is_hidden
-        return False, is_hidden
-
-    def _open(self, element: lxml.html.HtmlElement) -> bool:
-        tag = element.tag
-        text = self.text
+    def _open(self, element: Element, tag: str) -> bool:
+        """Begin what shows; whether its markup is to be closed again."""
         self._break(tag)
         attributes = ""
-        if tag in ("td", "th"):
-            text.cell()
-            attributes = _spans(element)
-        elif tag == "a":
-            url = allowed_url(element.get("href", ""), self.findings)
-            self.links.append((text.mark(), url, self.pictures))
-            attributes = f' href="{html.escape(url)}"' if url else ""
-        elif tag == "img":
-            return self._image(element)
-        elif tag == "blockquote":
-            text.quote(1)
-        elif tag == "pre":
-            text.preformatted(1)
-        elif tag in ("ul", "ol"):
-            self.lists.append(0 if tag == "ol" else -1)
-        elif tag == "li":
-            self._item()
-        elif tag == "hr" and not self.state.is_hidden:
-            text.write("----")
-            text.line()
+        if tag in _TOLD_APART:
+            text = self.text
+            if tag in ("td", "th"):
+                text.cell()
+                attributes = _spans(element)
+            elif tag == "a":
+                url = allowed_url(element.get("href", ""), self.findings)
+                self.links.append((text.mark(), url, self.pictures))
+                if not url:
+                    return False
+                attributes = f' href="{html.escape(url)}"'
+            elif tag == "img":
+                return self._image(element)
+            elif tag == "blockquote":
+                text.quote(1)
+            elif tag == "pre":
+                text.preformatted(1)
+            elif tag in ("ul", "ol"):
+                self.lists.append(0 if tag == "ol" else -1)
+            elif tag == "li":
+                self._item()
+            elif tag == "hr" and not self.state.is_hidden:
+                text.write("----")
+                text.line()
         tag = _RENAMED.get(tag, tag)
-        return tag in TAGS and not (tag == "a" and not attributes) and self.markup.open(tag, attributes)
+        return tag in TAGS and self.markup.open(tag, attributes)
 
     def _end(self, tag: str) -> None:
-        text = self.text
-        if tag == "a" and self.links:
-            mark, url, pictures_before = self.links.pop()
-            if url and not self.state.is_hidden:
-                shown = text.since(mark)
-                if not shown:
-                    # A linked picture: its target once, not at every slice of the picture.
-                    if self.pictures > pictures_before and url not in self.targets:
-                        text.write(f"<{url}>")
-                elif shown.rstrip("/") not in (url.rstrip("/"), _SCHEME.sub("", url).rstrip("/")):
-                    text.write(f" <{url}>")
-                self.targets.add(url)
-        elif tag == "blockquote":
-            text.quote(-1)
-        elif tag == "pre":
-            text.preformatted(-1)
-        elif tag in ("ul", "ol") and self.lists:
-            self.lists.pop()
+        if tag in _TOLD_APART:
+            if tag == "a" and self.links:
+                self._end_link(*self.links.pop())
+            elif tag == "blockquote":
+                self.text.quote(-1)
+            elif tag == "pre":
+                self.text.preformatted(-1)
+            elif tag in ("ul", "ol") and self.lists:
+                self.lists.pop()
         self._break(tag)
+
+    def _end_link(self, mark: tuple[int, int], url: str, pictures_before: int) -> None:
+        if not url or self.state.is_hidden:
+            return
+        shown = self.text.since(mark)
+        if not shown:
+            # A linked picture: its target once, not at every slice of the picture.
+            if self.pictures > pictures_before and url not in self.targets:
+                self.text.write(f"<{url}>")
+        elif shown.rstrip("/") not in (url.rstrip("/"), _SCHEME.sub("", url).rstrip("/")):
+            self.text.write(f" <{url}>")
+        self.targets.add(url)
 
     def _break(self, tag: str) -> None:
         """Break the line where an element starts or ends."""
+        if tag not in _BREAKS_LINE:
+            return
         if tag in _PARAGRAPHS and not (tag in ("ul", "ol") and self.lists):
             self.text.paragraph()
-        elif tag in _BREAKS_LINE and not (tag == "br" and self.state.is_hidden):
+        elif not (tag == "br" and self.state.is_hidden):
             self.text.line()
 
     def _item(self) -> None:
@@ -228,27 +235,23 @@ class _Walk:
             mark = f"{self.lists[-1]}."
         self.text.item(mark, max(0, len(self.lists) - 1))
 
-    def _image(self, element: lxml.html.HtmlElement) -> bool:
+    def _image(self, element: Element) -> bool:
         source = element.get("src", "").strip()
         attributes = ""
-        if source.lower().startswith("cid:"):
+        if source[:4].lower() == "cid:":
             attributes = f' src="{html.escape(one_line(source, _MAX_QUOTED_ALT, self.findings))}"'
         elif _REMOTE.match(source):
             self.findings["remote_images"] += 1
         if not self.state.invisible and not _is_dot(element):
             self.pictures += 1
-            alternative = one_line(element.get("alt", "")[:_MAX_QUOTED_ALT], _MAX_QUOTED_ALT, self.findings)
+            if alternative := element.get("alt"):
+                alternative = one_line(alternative[:_MAX_QUOTED_ALT], _MAX_QUOTED_ALT, self.findings)
             if alternative:
                 attributes += f' alt="{html.escape(alternative)}"'
                 self.text.picture(alternative)
         return bool(attributes) and self.markup.open("img", attributes)
 
     def _write(self, text: str) -> None:
-        if self.dropped_depth:
-            return
-        if self.hidden_depth or self.state.is_hidden:
-            self.findings["hidden_chars"] += len(text.strip())
-            return
         text = visible(text, self.findings)
         if self.state.is_low_contrast:
             self.findings["low_contrast_chars"] += len(text.strip())
@@ -256,11 +259,11 @@ class _Walk:
         self.markup.write(text)
 
 
-def _is_dot(element: lxml.html.HtmlElement) -> bool:
+def _is_dot(element: Element) -> bool:
     return any(element.get(side, "").strip().rstrip("px") in ("0", "1", "2") for side in ("width", "height"))
 
 
-def _spans(element: lxml.html.HtmlElement) -> str:
+def _spans(element: Element) -> str:
     attributes = ""
     for name in ("colspan", "rowspan"):
         value = element.get(name, "")

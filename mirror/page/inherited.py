@@ -1,8 +1,8 @@
 """What an element of a page passes on to its children: font size, visibility, colours."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-import lxml.html
+from lxml.etree import _Element as Element
 
 from mirror.page.css import TINY, Look, color_of
 
@@ -20,15 +20,19 @@ class Inherited:
     background: tuple[int, int, int] | bool = (255, 255, 255)
     see_through: bool = False
     opacity: float = 1.0
+    is_hidden: bool = field(init=False)
+    """Text here is invisible or too small to be seen, which a child may override, or too faint."""
+    is_low_contrast: bool = field(init=False)
+    """Text here has nearly the colour of what is behind it."""
+    _below: "dict[int, tuple[Look, Inherited]]" = field(init=False, repr=False, compare=False)
 
-    @property
-    def is_hidden(self) -> bool:
-        """Text here is invisible or too small to be seen, which a child may override, or too faint."""
-        return self.invisible or self.font <= TINY or self.opacity < _FAINT
+    def __post_init__(self) -> None:
+        hidden = self.invisible or self.font <= TINY or self.opacity < _FAINT
+        object.__setattr__(self, "is_hidden", hidden)
+        object.__setattr__(self, "is_low_contrast", self._has_low_contrast())
+        object.__setattr__(self, "_below", {})
 
-    @property
-    def is_low_contrast(self) -> bool:
-        """Text here has nearly the colour of what is behind it."""
+    def _has_low_contrast(self) -> bool:
         if self.see_through:
             return True
         if isinstance(self.color, bool) or isinstance(self.background, bool):
@@ -36,7 +40,14 @@ class Inherited:
         return sum(abs(a - b) for a, b in zip(self.color, self.background, strict=True)) <= _LOW_CONTRAST
 
     def under(self, look: Look) -> "Inherited":
-        """The state within an element that looks so."""
+        """The state within an element that looks so; worked out once for each look."""
+        known = self._below.get(id(look))
+        if known is None or known[0] is not look:
+            known = look, self._under(look)
+            self._below[id(look)] = known
+        return known[1]
+
+    def _under(self, look: Look) -> "Inherited":
         font = self.font
         if look.font is not None:
             unit, number = look.font
@@ -51,7 +62,7 @@ class Inherited:
         )
 
 
-def with_old_attributes(look: Look, element: lxml.html.HtmlElement) -> Look:
+def with_old_attributes(look: Look, element: Element) -> Look:
     """The look with the colours that attributes give (`<font color>`, `<td bgcolor>`), where no style gives them."""
     color = element.get("color") or (element.get("text") if element.tag == "body" else None)
     if color and look.color is None:

@@ -65,9 +65,8 @@ class Markup:
         if self._length >= MAX_HTML:
             self.truncated = True
             return False
-        parent = self._open[-1][0] if self._open else ""
         needed = _NEEDS_PARENT.get(tag)
-        if needed and parent not in needed:
+        if needed is not None and not (self._open and self._open[-1][0] in needed):
             if tag not in ("li", "dd", "dt"):
                 return False
             tag = "div"
@@ -77,7 +76,7 @@ class Markup:
         elif tag in BLOCKS:
             self._budget -= self._formatting
             self._relax_paragraph()
-            if tag in _HEADINGS and parent in _HEADINGS:
+            if tag in _HEADINGS and self._open and self._open[-1][0] in _HEADINGS:
                 tag = "div"
         if len(self._open) >= MAX_DEPTH or not self._affords():
             return False
@@ -86,8 +85,9 @@ class Markup:
         if tag in VOID:
             self._shown += 1
             return False
-        self._formatting += tag in FORMATTING
-        self._links += tag == "a"
+        if tag in FORMATTING:
+            self._formatting += 1
+            self._links += tag == "a"
         self._open.append((tag, len(self._pieces) - 1, self._shown))
         self._children.append(0)
         return True
@@ -96,8 +96,9 @@ class Markup:
         """End the element opened last."""
         tag, opened, shown_before = self._open.pop()
         self._children.pop()
-        self._formatting -= tag in FORMATTING
-        self._links -= tag == "a"
+        if tag in FORMATTING:
+            self._formatting -= 1
+            self._links -= tag == "a"
         last = len(self._pieces) - 1
         if self._shown == shown_before and tag not in ("td", "th"):
             del self._pieces[opened:]
@@ -133,7 +134,7 @@ class Markup:
 
     def write(self, text: str) -> None:
         """Add text."""
-        if not text.strip() and not self._separates():
+        if (not text or text.isspace()) and not self._separates():
             return
         if self._length >= MAX_HTML:
             self.truncated = self.truncated or bool(text.strip())

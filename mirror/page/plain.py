@@ -38,7 +38,8 @@ class PlainText:
 
     def write(self, text: str) -> None:
         """Add visible text; blanks run together outside preformatted text."""
-        text = text[: MAX_TEXT - self.length]
+        if self.length + len(text) > MAX_TEXT:
+            text = text[: MAX_TEXT - self.length]
         if self._preformatted:
             first, *others = text.split("\n")
             self._line.append(first)
@@ -46,7 +47,8 @@ class PlainText:
                 self._end_line(keep_empty=True)
                 self._line.append(line)
         else:
-            self._line.append(_BLANKS.sub(" ", text))
+            is_plain = not ("\n" in text or "  " in text or "\t" in text or "\r" in text or "\f" in text)
+            self._line.append(text if is_plain else _BLANKS.sub(" ", text))
         self.length += len(text)
 
     def line(self) -> None:

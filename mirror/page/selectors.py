@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-import lxml.html
+from lxml.etree import _Element as Element
 
 from mirror.page.declarations import name_of
 
@@ -145,7 +145,7 @@ def _compound(text: str) -> Compound | None:
     return Compound("" if tag == "*" else tag, identity, tuple(classes), tuple(attributes))
 
 
-def classes_of(element: lxml.html.HtmlElement) -> list[str]:
+def classes_of(element: Element) -> list[str]:
     """The classes of an element, each once, as selectors name them."""
     written = element.get("class", "").lower()
     names = dict.fromkeys(written.split())
@@ -154,7 +154,7 @@ def classes_of(element: lxml.html.HtmlElement) -> list[str]:
     )
 
 
-def identity_of(element: lxml.html.HtmlElement) -> str:
+def identity_of(element: Element) -> str:
     """The id of an element, as selectors name it."""
     return name_of(element.get("id", "").lower())
 
@@ -168,12 +168,12 @@ def fits_names(step: Compound, tag: str, classes: set[str], identity: str) -> bo
     )
 
 
-def fits_attributes(step: Compound, element: lxml.html.HtmlElement) -> bool:
+def fits_attributes(step: Compound, element: Element) -> bool:
     """Whether the attributes are what a step asks for."""
     return all(_has(element.get(name), operator, value) for name, operator, value in step.attributes)
 
 
-def fits(step: Compound, element: lxml.html.HtmlElement) -> bool:
+def fits(step: Compound, element: Element) -> bool:
     """Whether an element is what a step asks for."""
     if step.tag and step.tag != element.tag:
         return False

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-import lxml.html
+from lxml.etree import _Element as Element
 
 from mirror.page.css import MAX_STYLE, look_of
 from mirror.page.declarations import declared, unescaped
@@ -95,15 +95,18 @@ class StyleSheet:
             self._position += 1
             self._rules[selector, counted] = Rule(selector, (*selector.weight, self._position), counted)
 
-    def opened(self, element: lxml.html.HtmlElement, change: int) -> None:
+    def opened(self, element: Element, change: int) -> None:
         """The walk has come into an element (1), or leaves it (-1)."""
         if self._has_steps:
             self._open[element.tag] += change
             for name in classes_of(element):
                 self._open[f".{name}"] += change
 
-    def declarations(self, element: lxml.html.HtmlElement) -> str:
-        """What the rules declare for an element, strongest last. Raises OutOfWork."""
+    def declarations(self, element: Element) -> tuple[str, bool]:
+        """What the rules declare for an element, strongest last; whether for all of its tag, class and id.
+
+        Raises OutOfWork.
+        """
         if self.is_cut:
             raise OutOfWork
         key = (element.tag, element.get("class", ""), element.get("id", ""))
@@ -115,11 +118,11 @@ class StyleSheet:
             self._candidates[key] = found
         rules, joined = found
         if joined is not None:
-            return joined
+            return joined, True
         self._spend(len(rules))
-        return ";".join(rule.declarations for rule in rules if self._holds(rule, element))
+        return ";".join(rule.declarations for rule in rules if self._holds(rule, element)), False
 
-    def _fitting(self, element: lxml.html.HtmlElement) -> Iterator[Rule]:
+    def _fitting(self, element: Element) -> Iterator[Rule]:
         classes = set(classes_of(element))
         identity = identity_of(element)
         for name in (element.tag, "*", f"#{identity}", *(f".{name}" for name in classes)):
@@ -127,7 +130,7 @@ class StyleSheet:
             self._spend(len(rules))
             yield from (rule for rule in rules if fits_names(rule.selector.last, element.tag, classes, identity))
 
-    def _holds(self, rule: Rule, element: lxml.html.HtmlElement) -> bool:
+    def _holds(self, rule: Rule, element: Element) -> bool:
         before = rule.selector.before
         if rule.selector.last.attributes and not fits_attributes(rule.selector.last, element):
             return False
@@ -142,7 +145,7 @@ class StyleSheet:
             self._open[f".{name}"] > 0 for name in step.classes
         )
 
-    def _follows(self, element: lxml.html.HtmlElement, before: tuple[tuple[Compound, str], ...], at: int) -> bool:
+    def _follows(self, element: Element, before: tuple[tuple[Compound, str], ...], at: int) -> bool:
         if at < 0:
             return True
         step, combinator = before[at]
@@ -164,9 +167,9 @@ class StyleSheet:
 _TABLE_BODY = Compound("tbody", "", ())
 
 
-def _others(element: lxml.html.HtmlElement, combinator: str) -> Iterable[lxml.html.HtmlElement]:
+def _others(element: Element, combinator: str) -> Iterable[Element]:
     if combinator in "~ ":
-        others: Iterable[lxml.html.HtmlElement] = (
+        others: Iterable[Element] = (
             element.itersiblings(preceding=True) if combinator == "~" else element.iterancestors()
         )
         return others

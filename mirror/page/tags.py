@@ -14,6 +14,8 @@ _SCRIPT = re.compile(r"<!--|-->|<(/?)script(?=[\s/>])", re.I)
 # Nothing of these is shown, and within them tags are no tags.
 _SKIPPED = frozenset(["iframe", "noembed", "noframes", "noscript", "script", "textarea", "title", "xmp"])
 _ENDS = {name: re.compile(rf"</{name}(?=[\s/>])", re.I) for name in (*_SKIPPED, "style")}
+RAW_TEXT = frozenset(_ENDS)
+"""Elements within which tags are no tags."""
 NOT_SHOWN = frozenset([
     "applet", "area", "audio", "base", "canvas", "datalist", "embed", "frame", "frameset", "iframe", "input",
     "link", "map", "math", "meta", "noembed", "noframes", "noscript", "object", "option", "param", "script",
@@ -34,7 +36,7 @@ def replaced(markup: str, put: Callable[[re.Match[str]], str]) -> str:
         pieces.append(markup[position : match.start()])
         position = match.end()
         if match[5]:
-            position = _end_of_comment(markup, match)
+            position = end_of_comment(markup, match)
             continue
         if not match[4]:
             return "".join(pieces)
@@ -47,12 +49,13 @@ def replaced(markup: str, put: Callable[[re.Match[str]], str]) -> str:
             pieces += (match[0], markup[position:stop], "</style>")
             position = end if closing is None else (markup.find(">", stop) + 1 or end)
         else:
-            position = _end_of_raw(markup, name, position)
+            position = end_of_raw(markup, name, position)
     pieces.append(markup[position:])
     return "".join(pieces)
 
 
-def _end_of_comment(markup: str, match: re.Match[str]) -> int:
+def end_of_comment(markup: str, match: re.Match[str]) -> int:
+    """Where what began with the match of `<!` or `<?` ends."""
     if match[5] == "!--":
         ending = _COMMENT_END.match(markup, match.end())
         return len(markup) if ending is None else ending.end()
@@ -60,7 +63,7 @@ def _end_of_comment(markup: str, match: re.Match[str]) -> int:
     return len(markup) if closing < 0 else closing + 1
 
 
-def _end_of_raw(markup: str, name: str, position: int) -> int:
+def end_of_raw(markup: str, name: str, position: int) -> int:
     """Where an element ends whose raw text began at the position."""
     closing = _ENDS[name].search(markup, position)
     if name == "script" and closing is not None:

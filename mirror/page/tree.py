@@ -3,7 +3,6 @@
 import re
 
 import lxml.etree
-import lxml.html
 
 from mirror.invisible import Findings
 from mirror.page.balance import balanced
@@ -21,7 +20,7 @@ _NEVER_CLOSED = frozenset([
 ])  # fmt: skip
 
 
-def parse_html(markup: str, findings: Findings) -> lxml.html.HtmlElement | None:
+def parse_html(markup: str, findings: Findings) -> lxml.etree._Element | None:
     """The root element; None when there is nothing in it."""
     markup = _bounded(markup, findings)
     if not markup.strip():
@@ -46,12 +45,14 @@ def _bounded(markup: str, findings: Findings) -> str:
     return markup
 
 
-def _parse(markup: str) -> tuple[lxml.html.HtmlElement | None, bool]:
+def _parse(markup: str) -> tuple[lxml.etree._Element | None, bool]:
     """The root element, and whether what nests too deep was cut."""
-    parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
+    parser = lxml.etree.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:
-        root = lxml.html.document_fromstring(markup.encode("utf-8", "replace"), parser=parser)
+        root = lxml.etree.fromstring(markup.encode("utf-8", "replace"), parser)
     except (lxml.etree.ParserError, lxml.etree.XMLSyntaxError):
+        return None, False
+    if root is None:
         return None, False
     last = parser.error_log.last_error
     return root, last is not None and last.type_name == "ERR_RESOURCE_LIMIT"
