@@ -89,8 +89,8 @@ class Accounts:
     def _is_there(self, caller: Caller, folder: str | None) -> bool:
         try:
             with self._mailboxes.open(caller) as mailbox:
-                last = mailbox.reader.last_pass()
-                if last.ended is not None or last.error:
+                account = mailbox.reader.account()
+                if account.pass_ended is not None or account.error:
                     return True
                 listed = bool(mailbox.reader.folders())
                 if folder is None or not listed:

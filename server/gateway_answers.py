@@ -7,7 +7,8 @@ from email.utils import format_datetime
 from config.identity import Provider
 from mirror.message import Attachment
 from mirror.mirrored import FolderState, MirroredMessage
-from server.shown import MESSAGE_PEOPLE, instant, people, piece_end, shortened_subject
+from server.refusal import CLOSED
+from server.shown import MESSAGE_PEOPLE, how_far_back, instant, known_of, people, piece_end, shortened_subject
 from server.tool import Noted
 
 STALE_AFTER = timedelta(minutes=10)
@@ -38,17 +39,18 @@ def _flags(folder: FolderState, listed: Sequence[FolderState]) -> list[str]:
 
 def noted(value: object, folders: Sequence[FolderState], account: Provider, *notes: str, **meta: object) -> Noted:
     """An answer with how much is known of the folders it is from: in `_meta` and, where it matters, in words."""
-    times = [folder.as_of for folder in folders]
-    as_of = min((at for at in times if at is not None), default=None) if all(times) else None
-    complete = bool(folders) and all(folder.complete for folder in folders)
+    known = known_of(folders)
     said = [*notes]
     stale_after = max(STALE_AFTER, account.sync.interval * _MISSED_PASSES)
-    if as_of is not None and datetime.now(UTC) - as_of > stale_after:
-        said.append(f"As of {instant(as_of)}: the mail server was not reached since.")
-    if not complete:
-        said.append(INCOMPLETE)
-    known = {"postmirror/as_of": instant(as_of), "postmirror/complete": complete}
-    return Noted(value, said, {**known, **{f"postmirror/{name}": each for name, each in meta.items()}})
+    if known.as_of is not None and datetime.now(UTC) - known.as_of > stale_after:
+        said.append(f"As of {instant(known.as_of)}: the mail server was not reached since.")
+    if not known.complete:
+        since = "" if known.back_to is None else f" Everything since {known.back_to.isoformat()} is there."
+        said.append(f"{INCOMPLETE}{since}")
+    if len(folders) == 1 and folders[0].is_closed:
+        said.append(CLOSED)
+    of_mirror = {"as_of": instant(known.as_of), "complete": known.complete, **how_far_back(known.back_to)}
+    return Noted(value, said, {f"postmirror/{name}": each for name, each in {**of_mirror, **meta}.items()})
 
 
 def email(uid: str, folder: FolderState, message: MirroredMessage, offset: int, end: int) -> dict[str, object]:

@@ -26,6 +26,7 @@ from server.tool import Declined
 NO_FOLDER = "No such folder. list_folders names the folders there are."
 NOT_MIRRORED = "This mailbox is not mirrored yet. Try again in a minute."
 NOT_YET = "The text of this message is not mirrored yet. Read it again in a moment."
+CLOSED = "The mail server does not let this account open this folder; only what was mirrored before is shown."
 WITHHELD = "The policy of this token withholds the text of messages."
 
 

@@ -16,7 +16,7 @@ from server.auth import Caller
 from server.mailbox import Mailbox, Mailboxes, NoSuchMessage, ReadOnly
 from server.outbound import Draft, Outbound, plain_addresses
 from server.reading import Found, Reading
-from server.refusal import NOT_YET, WITHHELD, changing_flags, reading, sending
+from server.refusal import CLOSED, NOT_YET, WITHHELD, changing_flags, reading, sending
 from server.relay_arguments import (
     ListFolders,
     ListMessages,
@@ -36,6 +36,7 @@ from server.shown import (
     headers,
     how_far_back,
     instant,
+    known_of,
     people,
     piece_end,
 )
@@ -46,7 +47,6 @@ PAGE = 20
 NO_MESSAGE = "No such message in this folder. List or search it again for current uids."
 BAD_CURSOR = "cursor is not valid for this request; start again without a cursor"
 MIRROR_FOLLOWS = "The mail server has made the change. The mirror could not write it down yet and will follow."
-CLOSED = "The mail server does not let this account open this folder; only what was mirrored before is shown."
 
 INSTRUCTIONS = """\
 One mailbox, read from a local mirror. Start with list_folders and use its names; messages are named by the uid that a \
@@ -73,15 +73,12 @@ class Relay:
                 folders = mailbox.folders()
         except MirrorAbsent:
             folders = []
-        opened = [folder for folder in folders if not folder.is_closed]
-        times = [folder.as_of for folder in opened]
-        complete = bool(folders) and all(folder.complete for folder in opened)
-        days = [folder.complete_back_to for folder in opened if not folder.complete]
+        known = known_of(folders)
         return {
             "folders": [folder.name for folder in folders],
-            "as_of": instant(min((at for at in times if at is not None), default=None) if all(times) else None),
-            "complete": complete,
-            **how_far_back(None if complete or None in days else max(filter(None, days), default=None)),
+            "as_of": instant(known.as_of),
+            "complete": known.complete,
+            **how_far_back(known.back_to),
         }
 
     def list_messages(self, caller: Caller, asked: ListMessages) -> Answer:

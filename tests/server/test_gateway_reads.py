@@ -318,7 +318,10 @@ def test_a_folder_that_is_incomplete_or_old_says_so_in_words(data_dir: Path) -> 
     with Door(settings) as house:
         incomplete = owner(house).call("search_emails", account="work")
         assert incomplete.result["_meta"]["postmirror/complete"] is False
-        assert notes(incomplete) == ["Older mail is still being fetched: a message that is not found may exist."]
+        assert notes(incomplete) == [
+            "Older mail is still being fetched: a message that is not found may exist. Everything since 2026-03-02 is "
+            "there."
+        ]
         stale = owner(house).call("search_emails", account="home")
         assert notes(stale) == [f"As of {old:%Y-%m-%dT%H:%M:%SZ}: the mail server was not reached since."]
 
