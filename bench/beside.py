@@ -15,18 +15,19 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route, request_response
 
 from server.app import Parts, build_app
-from server.auth import Authenticator, RequireToken
+from server.auth import Authenticator
 from server.cli import main
+from server.gate import Gate, RequireToken
 
 
 def build_app_beside_echo(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starlette:
     """The whole web application, and what it is compared with."""
     app = build_app(parts, healthy)
-    authenticator = Authenticator(parts.live, parts.state)
+    gate = Gate(Authenticator(parts.live, parts.state), parts.audit.chain.key, parts.audit, parts.uses)
     echo = _echo_server()
     app.router.routes += [
-        Route("/echo", RequireToken(echo.session_manager.handle_request, authenticator)),
-        Route("/bare", RequireToken(request_response(_bare), authenticator)),
+        Route("/echo", RequireToken(echo.session_manager.handle_request, gate)),
+        Route("/bare", RequireToken(request_response(_bare), gate)),
     ]
     lifespan_of_app = app.router.lifespan_context
 

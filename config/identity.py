@@ -6,10 +6,20 @@ Everything here is data that was checked on the way in. Reading the file is `con
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from config.secret import SecretSource
 
@@ -55,6 +65,14 @@ def _folder_pattern(value: str) -> str:
     return value
 
 
+def _network(value: str) -> str:
+    try:
+        ip_network(value)
+    except ValueError:
+        raise ValueError('write an address or a network, for example "192.0.2.7" or "10.0.0.0/8"') from None
+    return value
+
+
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Interval = Annotated[Duration, AfterValidator(_at_least_ten_seconds)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
@@ -79,6 +97,7 @@ class Server(Frozen):
     data_dir: Path = Path("~/.local/share/postmirror")
     workspace: Path = Path("~/postmirror-workspace")
     behind_proxy: bool = False
+    trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = ("127.0.0.1", "::1")
     tls_cert_file: Path | None = None
     tls_key_file: Path | None = None
     reload_grace: Duration = timedelta(minutes=10)
@@ -241,8 +260,14 @@ class OutboundPolicy(Frozen):
 
 
 class Limits(Frozen):
-    """How often the gateway tools may reach the servers of one account. count_reads: reads of the mirror count too."""
+    """How many requests one token may make: in a minute, and at the same time. None: any number.
 
+    With the gateway tools also how often the servers of one account may be reached; count_reads: by reads of the mirror
+    as well, which reach none.
+    """
+
+    calls_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    concurrent: Annotated[int, Field(ge=1, le=10_000)] | None = None
     imap_per_minute: Annotated[int, Field(ge=1, le=100_000)] = 60
     smtp_per_hour: Annotated[int, Field(ge=1, le=100_000)] = 100
     count_reads: bool = False
@@ -259,13 +284,16 @@ class Profile(Frozen):
     folders: tuple[FolderRule, ...] = ()
     content: ContentPolicy = ContentPolicy()
     outbound: OutboundPolicy | None = None
-    allow: tuple[Grant, ...] = ("send", "reply", "move", "delete", "mark", "download")
     limits: Limits = Limits()
+    allow: tuple[Grant, ...] = ("send", "reply", "move", "delete", "mark", "download")
 
     @model_validator(mode="after")
     def _of_the_gateway(self) -> "Profile":
-        if self.tools != "gateway" and self.model_fields_set & {"allow", "limits"}:
-            raise ValueError('allow and limits are for tools = "gateway": the relay tools have none')
+        of_accounts = self.limits.model_fields_set & {"imap_per_minute", "smtp_per_hour", "count_reads"}
+        if self.tools != "gateway" and ("allow" in self.model_fields_set or of_accounts):
+            raise ValueError(
+                'allow, imap_per_minute, smtp_per_hour and count_reads are for tools = "gateway": remove them'
+            )
         return self
 
 
@@ -277,6 +305,7 @@ class Token(Frozen):
     user: Slug
     provider: Slug | None = None
     profile: Slug
+    expires: AwareDatetime | None = None
 
 
 class Settings(Frozen):

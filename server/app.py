@@ -23,11 +23,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from config.identity import Server as Place
 from server.attachments import Attachments
 from server.audit import Audit
-from server.auth import Authenticator, Caller, RequireToken, current_caller
+from server.auth import Authenticator, Caller, current_caller
+from server.gate import Gate, RequireToken, SafeHeaders
 from server.gateway import Gateway
 from server.gateway_accounts import Accounts
 from server.gateway_tools import gateway_server
 from server.key import DataKey
+from server.last_use import LastUses
 from server.limits import Limits, recent_sends
 from server.live import ConfigurationLost, LiveSettings
 from server.mailbox import Mailboxes
@@ -51,6 +53,7 @@ class Parts:
     upstreams: Upstreams
     outbound: Outbound
     audit: Audit
+    uses: LastUses
     url: str
 
     @classmethod
@@ -63,13 +66,15 @@ class Parts:
         audit = Audit(place.data_dir, key, live.in_force().settings.audit)
         live.subscribe(audit.note)
         outbound = Outbound(state, mirrors, upstreams, audit)
-        return cls(live, state, mirrors, Mailboxes(mirrors, key), upstreams, outbound, audit, place.url)
+        mailboxes, uses = Mailboxes(mirrors, key), LastUses(state)
+        return cls(live, state, mirrors, mailboxes, upstreams, outbound, audit, uses, place.url)
 
     def close(self) -> None:
         """Let go of files and connections; the state belongs to the caller."""
         self.upstreams.close()
         self.mirrors.close()
         self.audit.close()
+        self.uses.close()
 
 
 def _relay(parts: Parts, caller: Callable[[], Caller]) -> Server[Any]:
@@ -92,6 +97,7 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
     """The whole web application. healthy: whether the rest of the program is well, for /healthz."""
     place = parts.live.in_force().settings.server
     authenticator = Authenticator(parts.live, parts.state)
+    gate = Gate(authenticator, parts.audit.chain.key, parts.audit, parts.uses)
     managers = {name: _manager(build(parts, current_caller), place) for name, build in PROFILES.items()}
     attachments = Attachments(parts.mailboxes, parts.upstreams, parts.audit)
 
@@ -106,11 +112,12 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
     return Starlette(
         lifespan=lifespan,
         routes=[
-            Route("/mcp", RequireToken(_mcp(managers), authenticator)),
-            Route("/attachments/{id}", RequireToken(_get(attachments.download), authenticator)),
+            Route("/mcp", RequireToken(_mcp(managers), gate)),
+            Route("/attachments/{id}", RequireToken(_get(attachments.download), gate)),
             Route("/healthz", _health(parts.live, lambda: healthy() and parts.audit.is_well)),
         ],
         middleware=[
+            Middleware(SafeHeaders),
             Middleware(TrustedHostMiddleware, allowed_hosts=_hosts(place), www_redirect=False),
             Middleware(_KnownOrigin, known=_transport_security(place).allowed_origins),
         ],

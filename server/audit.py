@@ -41,7 +41,7 @@ class Audit:
     """The audit log of one process. Safe to share between threads."""
 
     def __init__(self, data_dir: Path, key: DataKey, rule: AuditRule) -> None:
-        self._chain = Chain(data_dir, key, rule.file_size, rule.files)
+        self.chain = Chain(data_dir, key, rule.file_size, rule.files)
         self._writing = threading.Lock()
         self._waiting: deque[Fields] = deque()
         self._lost = 0
@@ -121,7 +121,7 @@ class Audit:
             if not first and not waiting and not entries:
                 return
             try:
-                self._chain.append([*first, *waiting, *entries])
+                self.chain.append([*first, *waiting, *entries])
             except (OSError, FileUnusable) as exc:
                 reason = f"{type(exc).__name__}: {exc}"
                 if not self._reason:

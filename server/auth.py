@@ -4,29 +4,19 @@ Missing, malformed, unknown, foreign and revoked tokens get one answer. A token 
 configuration counts as unknown.
 """
 
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
-from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Receive, Scope, Send
-
 from config.identity import Profile, Provider, Token
-from server.live import ConfigurationLost, InForce, LiveSettings
-from server.state import State, StateUnavailable, digest
+from server.live import InForce, LiveSettings
+from server.state import State, digest
 
 log = logging.getLogger(__name__)
 
 _MAX_SECRET_CHARS = 512
-_CHALLENGE = 'Bearer error="invalid_token", error_description="Authentication required"'
-_REFUSAL = {"error": "invalid_token", "error_description": "Authentication required"}
-_NO_STATE = {"error": "unavailable", "error_description": "Tokens cannot be checked; ask the operator."}
-_LOST = {"error": "unavailable", "error_description": "The configuration cannot be read; ask the operator."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,46 +106,3 @@ def calling(caller: Caller) -> Iterator[None]:
         yield
     finally:
         _current.reset(reset)
-
-
-class RequireToken:
-    """ASGI: lets a request through with its caller set, or answers it here."""
-
-    def __init__(self, app: ASGIApp, authenticator: Authenticator) -> None:
-        self._app = app
-        self._authenticator = authenticator
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        try:
-            caller = self._authenticator.by_secret(_bearer(scope))
-        except StateUnavailable as exc:
-            log.error("authentication: state.db cannot be used (%s)", exc)  # noqa: TRY400 - no fault of the program
-            await JSONResponse(_NO_STATE, 503, {"Cache-Control": "no-store"})(scope, receive, send)
-            return
-        except ConfigurationLost:
-            await JSONResponse(_LOST, 503, {"Cache-Control": "no-store"})(scope, receive, send)
-            return
-        if caller is None:
-            await _refusal()(scope, receive, send)
-            return
-        # The SDK binds anything that outlives a request to (client id, subject).
-        scope["user"] = AuthenticatedUser(
-            AccessToken(token="", client_id=caller.token, subject=caller.identity, scopes=[])
-        )
-        with calling(caller):
-            await self._app(scope, receive, send)
-
-
-def _bearer(scope: Scope) -> str:
-    """The secret of the one Authorization header, "" when there is none that fits."""
-    headers = [value for name, value in scope["headers"] if name == b"authorization"]
-    if len(headers) != 1:
-        return ""
-    scheme, _, secret = headers[0].decode("latin-1").partition(" ")
-    return secret.strip(" ") if scheme.lower() == "bearer" else ""
-
-
-def _refusal() -> Response:
-    headers = {"WWW-Authenticate": _CHALLENGE, "Cache-Control": "no-store"}
-    return Response(json.dumps(_REFUSAL), 401, headers, media_type="application/json")

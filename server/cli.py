@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from config.identity import Settings
 from config.settings import ConfigError
@@ -24,6 +22,7 @@ from server.command import load as _load
 from server.key_command import keys
 from server.status_command import status
 from server.sync_command import sync
+from server.token_command import token
 from server.unusable import FileUnusable
 
 
@@ -50,6 +49,7 @@ main.add_command(audit)
 main.add_command(keys)
 main.add_command(status)
 main.add_command(sync)
+main.add_command(token)
 
 
 @main.command()
@@ -58,6 +58,7 @@ main.add_command(sync)
 @click.option("--port", type=click.IntRange(0, 65_535), help="Listen on this port instead of server.port.")
 def serve(config_path: Path | None, host: str | None, port: int | None) -> None:
     """Keep the mirrors in step and serve MCP over HTTP until Ctrl-C."""
+    from server.certificate import CertificateUnusable
     from server.serve import AlreadyServing
     from server.serve import serve as serve_until_stopped
 
@@ -72,6 +73,8 @@ def serve(config_path: Path | None, host: str | None, port: int | None) -> None:
             path, settings, ready=lambda: logger.info("serving", extra={"url": f"{settings.server.url}/mcp"})
         )
     except AlreadyServing as exc:
+        raise click.ClickException(str(exc)) from exc
+    except CertificateUnusable as exc:
         raise click.ClickException(str(exc)) from exc
     except OSError as exc:
         raise click.ClickException(
@@ -116,70 +119,6 @@ def stdio(config_path: Path | None, user: str, profile: str, provider: str | Non
         serve_stdio(path, settings, user, profile, provider)
     except ValueError as exc:
         raise click.ClickException(str(exc)) from exc
-
-
-@main.group()
-def token() -> None:
-    """Make, list and revoke the tokens that clients present."""
-
-
-@token.command("new")
-@ConfigOption
-@click.argument("user")
-@click.argument("profile")
-@click.option("--provider", help="The mailbox, when the user has several.")
-@click.option("--name", help="What to call the token (default: made up).")
-def token_new(config_path: Path | None, user: str, profile: str, provider: str | None, name: str | None) -> None:
-    """Make a token for USER with PROFILE and print its secret, once."""
-    from config.identity import Token
-    from server.state import TokenExists
-
-    _, settings = _load(config_path)
-    try:
-        settings.resolve(Token(name=name or "new", sha256="0" * 64, user=user, provider=provider, profile=profile))
-        taken = [each.name for each in settings.tokens]
-        with _state(settings) as state:
-            chosen, secret = state.issue_token(user, profile, provider=provider, name=name, taken=taken)
-    except (TokenExists, ValueError) as exc:
-        raise click.ClickException(_plain(exc).removeprefix("token 'new': ")) from exc
-    click.echo(f"token {chosen}, shown only now:", err=True)
-    click.echo(secret)
-
-
-@token.command("list")
-@ConfigOption
-def token_list(config_path: Path | None) -> None:
-    """List every token: those made here and those in the configuration file."""
-    _, settings = _load(config_path)
-    table = Table(box=None, pad_edge=False)
-    for column in ("name", "user", "provider", "profile", "from", "state"):
-        table.add_column(column)
-    with _state(settings) as state:
-        revoked = state.revoked()
-        for issued in state.tokens():
-            made = datetime.fromtimestamp(issued.created, UTC).strftime("%Y-%m-%d")
-            condition = "revoked" if issued.name in revoked else "valid"
-            table.add_row(issued.name, issued.user, issued.provider or "", issued.profile, made, condition)
-    for each in settings.tokens:
-        condition = "revoked" if each.name in revoked else "valid"
-        table.add_row(each.name, each.user, each.provider or "", each.profile, "configuration", condition)
-    Console().print(table)
-
-
-@token.command("revoke")
-@ConfigOption
-@click.argument("name")
-def token_revoke(config_path: Path | None, name: str) -> None:
-    """Make a token worthless from the next request on, wherever it was written down."""
-    from server.state import TokenUnknown
-
-    _, settings = _load(config_path)
-    try:
-        with _state(settings) as state:
-            state.revoke(name, configured=[each.name for each in settings.tokens])
-    except TokenUnknown as exc:
-        raise click.ClickException(f"{exc}; postmirror token list shows them") from exc
-    click.echo(f"token {name} is revoked")
 
 
 @main.command()
@@ -268,16 +207,6 @@ def _state(settings: Settings) -> Any:
     from server.state import State
 
     return closing(State(settings.server.data_dir))
-
-
-def _plain(exc: Exception) -> str:
-    from pydantic import ValidationError
-
-    if isinstance(exc, ValidationError):
-        return "; ".join(
-            f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in exc.errors(include_url=False)
-        )
-    return str(exc)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,15 @@ from pathlib import Path
 import anyio
 import uvicorn
 from mcp.server.stdio import stdio_server
+from starlette.types import ASGIApp
 
+from config.identity import Server as Place
 from config.identity import Settings
 from config.settings import load_settings
 from mirror.database import private_folder
 from mirror.lock import Lock
 from server.app import Parts, build_app, build_local
+from server.certificate import Certificate
 from server.connection import Connection, raise_open_files
 from server.live import LiveSettings
 from server.state import State
@@ -46,24 +49,40 @@ def serve(config: Path, settings: Settings, *, ready: Callable[[], None] = lambd
     try:
         with (
             listen(place.host, place.port) as listener,
+            _certificate(place) as certificate,
             _parts(config, settings) as parts,
             Supervisor(config) as supervisor,
         ):
-            options = uvicorn.Config(
-                build_app(parts, healthy=supervisor.is_well),
-                http=Connection,  # of h11: httptools fails a header rule of the MCP conformance suite
-                ws="none",
-                access_log=False,
-                log_config=None,
-                server_header=False,
-                proxy_headers=place.behind_proxy,
-                timeout_graceful_shutdown=DRAIN_SECONDS,
-                ssl_certfile=place.tls_cert_file,
-                ssl_keyfile=place.tls_key_file,
-            )
+            options = http_options(build_app(parts, healthy=supervisor.is_well), place, certificate)
             _Announcing(options, ready).run(sockets=[listener])
     finally:
         lock.release()
+
+
+def http_options(app: ASGIApp, place: Place, certificate: Certificate | None = None) -> uvicorn.Config:
+    """How the application is served."""
+    return uvicorn.Config(
+        app,
+        http=Connection,  # of h11: httptools fails a header rule of the MCP conformance suite
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=place.behind_proxy,
+        forwarded_allow_ips=list(place.trusted_proxies),
+        timeout_graceful_shutdown=DRAIN_SECONDS,
+        ssl_context_factory=None if certificate is None else lambda *_: certificate.context,
+    )
+
+
+@contextmanager
+def _certificate(place: Place) -> Iterator[Certificate | None]:
+    if place.tls_cert_file is None or place.tls_key_file is None:
+        yield None
+        return
+    with Certificate(place.tls_cert_file, place.tls_key_file) as certificate:
+        yield certificate
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -2,6 +2,9 @@
 
 token       tokens issued by `postmirror token new`, by the SHA-256 of the secret.
 revocation  names of tokens that no longer count, whether issued here or written in the configuration file.
+pause       names of tokens that do not count for now.
+secret      digests of tokens that were given another secret. until: when an old one ends, NULL for the one in force.
+token_use   when each token was last used, to the minute.
 submission  the send journal: sending -> sent | refused | uncertain. mail: the bytes as they belong into Sent, kept
             while the outcome is open or the copy is owed. handed_over: when the final dot was about to be written.
             key: the client's idempotency key, of which a profile has one line; draft: digest of what the client wrote
@@ -78,15 +81,44 @@ _JOURNAL = (
 )
 
 
+@migrations()
+def pause_and_rotate_tokens(db: Database) -> None:
+    """Tokens that expire, pause and get another secret, and when each was used."""
+    for statement in _TOKENS:
+        db.execute(statement)
+
+
+_TOKENS = (
+    "ALTER TABLE token ADD COLUMN expires REAL",
+    "CREATE TABLE pause (name TEXT PRIMARY KEY, at REAL NOT NULL) STRICT",
+    "CREATE TABLE secret (sha256 TEXT PRIMARY KEY, name TEXT NOT NULL, created REAL NOT NULL, until REAL) STRICT",
+    "CREATE INDEX secret_name ON secret (name)",
+    "CREATE TABLE token_use (name TEXT PRIMARY KEY, at REAL NOT NULL) STRICT",
+    "INSERT INTO token_use SELECT name, last_used FROM token WHERE last_used IS NOT NULL",
+)
+
+
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring the file to the newest schema. Raises StateTooNew when a newer program wrote it."""
-    db = Database(connection)
+    if not _pending(connection):
+        return
+    # Two processes may open a new file at once: the second waits here, and then has nothing to do.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if _pending(connection):
+            migrations.apply(Database(connection))
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _pending(connection: sqlite3.Connection) -> bool:
     known = {migration.name for migration in migrations.pending(Database(memory=True))}
-    applied = {migration.name for migration in migrations.applied(db)}
+    applied = {migration.name for migration in migrations.applied(Database(connection))}
     if applied - known:
         raise StateTooNew("state.db was written by a newer postmirror: upgrade the program")
-    if known - applied:
-        migrations.apply(db)
+    return bool(known - applied)
 
 
 class StateTooNew(FileUnusable):

@@ -27,7 +27,9 @@ from mirror.listing import Listed, ListedFolder
 from mirror.mirrored import State as Mirrored
 from mirror.store import Checkpoint, Store
 from server.app import Parts, build_app
+from server.certificate import Certificate
 from server.live import LiveSettings
+from server.serve import http_options
 from server.state import State
 
 MODERN = "2026-07-28"
@@ -184,7 +186,7 @@ JSON = {"Content-Type": "application/json"}
 class Door:
     """The web application on a free port, in a thread. settings: a fixed configuration, or live ones."""
 
-    def __init__(self, settings: Settings | LiveSettings) -> None:
+    def __init__(self, settings: Settings | LiveSettings, certificate: Certificate | None = None) -> None:
         self.live = settings if isinstance(settings, LiveSettings) else LiveSettings.fixed(settings)
         self.settings = self.live.in_force().settings
         self.state = State(self.settings.server.data_dir)
@@ -192,14 +194,13 @@ class Door:
         self.well = True
         # The protocol by name: asyncio turns Nagle's algorithm off only for sockets that say they are TCP.
         self._listener = socket.socket(proto=socket.IPPROTO_TCP)
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._listener.bind(("127.0.0.1", self.settings.server.port))
-        config = uvicorn.Config(
-            build_app(self.parts, lambda: self.well), http="h11", log_level="warning", access_log=False, lifespan="on"
-        )
+        config = http_options(build_app(self.parts, lambda: self.well), self.settings.server, certificate)
         self._server = uvicorn.Server(config)
         self.http = httpx2.Client(timeout=30)
         self._thread = threading.Thread(target=self._serve, daemon=True)
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def _serve(self) -> None:
         asyncio.run(self._server.serve(sockets=[self._listener]))

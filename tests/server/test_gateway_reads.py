@@ -402,3 +402,6 @@ def test_reads_are_free_unless_the_profile_counts_them(data_dir: Path) -> None:
 def test_relay_profiles_have_no_allow_and_no_limits(data_dir: Path) -> None:
     with pytest.raises(ValueError, match='tools = "gateway"'):
         settings_for(data_dir, 1, profiles={"relay": {"allow": ["send"]}})
+    with pytest.raises(ValueError, match='tools = "gateway"'):
+        settings_for(data_dir, 1, profiles={"relay": {"limits": {"imap_per_minute": 5}}})
+    settings_for(data_dir, 1, profiles={"relay": {"limits": {"concurrent": 5}}})
