@@ -16,17 +16,22 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     StringConstraints,
+    Tag,
     model_validator,
 )
 
+from config.pattern import Pattern
 from config.secret import SecretSource
 
 _DURATION = re.compile(r"(\d{1,6})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-SPECIAL_USES = ("\\All", "\\Archive", "\\Drafts", "\\Flagged", "\\Junk", "\\Sent", "\\Trash")
-"""What a folder can be for (RFC 6154 2), as servers say it."""
+SPECIAL_USES = ("\\All", "\\Archive", "\\Drafts", "\\Flagged", "\\Important", "\\Junk", "\\Sent", "\\Trash")
+"""What a folder can be for (RFC 6154 2, RFC 8457 3), as servers say it."""
+GMAIL_VIEWS = "\\Gmail"
+"""In a rule: the folders that Gmail makes by itself, below [Gmail] or [Google Mail]; others are a user's labels."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -60,8 +65,17 @@ def _start(value: object) -> object:
 
 
 def _folder_pattern(value: str) -> str:
-    if value.startswith("\\") and value.casefold() not in {use.casefold() for use in SPECIAL_USES}:
-        raise ValueError(f"there is no special use {value}; there are {' '.join(SPECIAL_USES)}")
+    if value.startswith("\\") and value.casefold() not in {use.casefold() for use in (*SPECIAL_USES, GMAIL_VIEWS)}:
+        raise ValueError(f"there is no special use {value}; there are {' '.join(SPECIAL_USES)}, and {GMAIL_VIEWS}")
+    return value
+
+
+def _built_in(value: object) -> object:
+    if value not in BUILT_IN_REDACTIONS:
+        raise ValueError(
+            f"there is no built-in set of that name; there are {', '.join(BUILT_IN_REDACTIONS)}; a pattern of your own "
+            "is a table: { pattern = 'K-\\d{6}', with = '[customer]' }"
+        )
     return value
 
 
@@ -230,14 +244,36 @@ class FolderRule(Frozen):
 
 
 class AttachmentRule(Frozen):
-    """Which attachments may be downloaded."""
+    """Which attachments may be downloaded. The default size is that of the largest mail: every attachment."""
 
     types: tuple[str, ...] = ("*/*",)
-    max_size: Annotated[int, Field(ge=0)] = 25_000_000
+    max_size: Annotated[int, Field(ge=0)] = 50_000_000
+
+
+BuiltInRedaction = Literal["one_time_codes", "card_numbers", "ibans"]
+BUILT_IN_REDACTIONS: tuple[BuiltInRedaction, ...] = ("one_time_codes", "card_numbers", "ibans")
+
+
+class Redaction(Frozen):
+    """A pattern of one's own to leave out, and the words that stand in its place."""
+
+    pattern: Pattern
+    with_: Annotated[str, Field(alias="with"), StringConstraints(max_length=40, pattern=r"^[^\x00-\x1f\x7f]*$")] = (
+        "[redacted]"
+    )
+
+
+RedactionRule = Annotated[
+    Annotated[BuiltInRedaction, BeforeValidator(_built_in), Tag("name")] | Annotated[Redaction, Tag("rule")],
+    Discriminator(lambda value: "name" if isinstance(value, str) else "rule"),
+]
 
 
 class ContentPolicy(Frozen):
-    """What of a message may be seen."""
+    """What of a message may be seen.
+
+    links: of their addresses, everything, the domain, or nothing. quoted: history below a reply, kept or left out.
+    """
 
     bodies: bool = True
     html: bool = False
@@ -245,8 +281,27 @@ class ContentPolicy(Frozen):
     from_allow: tuple[str, ...] = ()
     from_deny: tuple[str, ...] = ()
     subject_deny: tuple[str, ...] = ()
+    redact: Annotated[tuple[RedactionRule, ...], Field(max_length=24)] = ()
+    links: Literal["keep", "domain", "strip"] = "keep"
+    quoted: Literal["keep", "strip"] = "keep"
     max_body_chars: Annotated[int, Field(ge=200, le=400_000)] = 20_000
+    max_answer_chars: Annotated[int, Field(ge=1_000, le=1_000_000)] = 100_000
     attachments: Literal[False] | AttachmentRule = False
+    attachment_links: Literal["bearer", "signed"] = "bearer"
+
+    @model_validator(mode="after")
+    def _attachments_are_granted_by_type(self) -> "ContentPolicy":
+        if self.rewrites and self.attachments is not False and "types" not in self.attachments.model_fields_set:
+            raise ValueError(
+                "redact, links and quoted do not reach into attachments: name the types that may be downloaded all the "
+                'same, such as attachments = { types = ["image/*"] }, or leave attachments out'
+            )
+        return self
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether texts are shown otherwise than they were written."""
+        return bool(self.redact) or self.links != "keep" or self.quoted != "keep"
 
 
 class OutboundPolicy(Frozen):

@@ -117,7 +117,8 @@ class Relay:
             message = found[asked.uid]
             if message is None:
                 raise NoSuchMessage(asked.uid)
-            limit = caller.policy.content.max_body_chars
+            content = caller.policy.content
+            limit = min(content.max_body_chars, content.max_answer_chars)
             return {**self._message(mailbox, asked.uid, message, asked.offset, limit), **_freshness(folder)}
 
         with reading(NO_MESSAGE):
@@ -128,7 +129,8 @@ class Relay:
 
         def compose(mailbox: Mailbox, folder: FolderState, found: Found) -> Answer:
             bodies = [len(message.text or "") for message in found.values() if message is not None]
-            limit = fair_share(bodies, caller.policy.content.max_body_chars)
+            content = caller.policy.content
+            limit = fair_share(bodies, content.max_body_chars, content.max_answer_chars)
             messages = [
                 {"uid": uid, "error": NO_MESSAGE} if message is None else self._message(mailbox, uid, message, 0, limit)
                 for uid, message in found.items()

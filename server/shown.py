@@ -8,8 +8,6 @@ from datetime import UTC, date, datetime
 from mirror.message import Address
 from mirror.mirrored import FolderState, MirroredMessage
 
-ANSWER_CHARS = 100_000
-"""Characters of bodies in one answer at most, however many messages it has."""
 MESSAGE_PEOPLE = 100
 FLAGS = {"seen": "\\Seen", "flagged": "\\Flagged", "answered": "\\Answered"}
 _ENVELOPE_PEOPLE = 10
@@ -107,9 +105,9 @@ def piece_end(text: str, offset: int, limit: int) -> int:
     return gap + 1 if gap > offset + limit // 2 else end
 
 
-def fair_share(lengths: Sequence[int], most: int) -> int:
-    """The longest piece of each body such that all pieces together stay within the answer's limit."""
-    left = ANSWER_CHARS
+def fair_share(lengths: Sequence[int], most: int, together: int) -> int:
+    """The longest piece of each body, of at most so many characters, such that all pieces together are within limit."""
+    left = together
     for done, length in enumerate(sorted(lengths)):
         share = left // (len(lengths) - done)
         if length > share:

@@ -330,7 +330,8 @@ class Reader:
         with_html: bool = False,
         with_headers: bool = False,
     ) -> list[MirroredMessage]:
-        loaded = (with_text or with_all, with_html, with_headers or with_all)
+        has_text = with_text or with_all
+        loaded = (has_text, with_html, with_headers or with_all, has_text)
         found = {
             row[0]: rows.message(row)
             for row in self._connection.execute(_MESSAGES, (*loaded, json.dumps(list(message_ids)), folder_id))
@@ -383,7 +384,8 @@ _MESSAGES = """
         content.internaldate, content.internaldate_zone, content.size, content.subject, content.sender,
         content.recipient, content.cc, content.bcc, content.reply_to, content.sent, content.sent_zone,
         content.message_id, content.in_reply_to, content.refs, content.preview, content.attachments,
-        content.findings, iif(?, body.text, NULL), iif(?, body.html, NULL), iif(?, body.headers, NULL)
+        content.findings, iif(?, body.text, NULL), iif(?, body.html, NULL), iif(?, body.headers, NULL),
+        iif(?, NULL, length(CAST(body.text AS BLOB)))
     FROM json_each(?) AS asked
     CROSS JOIN message ON message.id = asked.value
     JOIN folder ON folder.id = message.folder

@@ -33,6 +33,7 @@ from mirror.query.tree import (
     TextContains,
     header_holds,
     holds,
+    is_unfindable,
     lines_hold,
 )
 
@@ -113,7 +114,7 @@ def exact(node: Node) -> Fragment:
             return _contains(_COLUMNS[field], 1, folded)
         case HeaderContains(name, pattern):
             folded = fold_keeping_separators(pattern)
-            if _NUL in name + folded:
+            if is_unfindable(name + folded):
                 return FALSE
             return Fragment("header_holds(body.headers, ?, ?)", (name.lower(), folded))
         case TextContains(pattern):
@@ -143,7 +144,7 @@ _NUL = "\0"
 
 
 def _contains(test: str, places: int, folded: str) -> Fragment:
-    if _NUL in folded:
+    if is_unfindable(folded):
         return FALSE
     return Fragment(test, (folded,) * places) if folded else TRUE
 

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import pytest
 
+from config.identity import ContentPolicy
 from mirror.mirrored import State
 from mirror.store import Store
 from server.auth import Authenticator
-from server.shown import ANSWER_CHARS
 from tests.server.conftest import FOLDERS, INBOX
 from tests.server.door import ASSISTANT, Answered, Caller, Door, Folder, Mail, fill_mirror, settings_for
 from tests.servers.ports import free_port
@@ -414,7 +414,7 @@ def test_many_long_bodies_share_one_answer(data_dir: Path) -> None:
         uids = [message["uid"] for message in caller.call("list_messages", folder="INBOX").value["messages"]]
         answer = caller.call("read_messages", folder="INBOX", uids=uids).value
         bodies = {message["subject"]: message["body"] for message in answer["messages"]}
-        assert sum(map(len, bodies.values())) <= ANSWER_CHARS
+        assert sum(map(len, bodies.values())) <= ContentPolicy().max_answer_chars
         assert bodies["short"].strip() == "short"
         assert all(len(body) > 4_000 for subject, body in bodies.items() if subject != "short")
 
