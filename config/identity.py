@@ -201,6 +201,7 @@ class Provider(Frozen):
 
     address: MailAddress
     display_name: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    account_name: Annotated[str, StringConstraints(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
     aliases: tuple[MailAddress, ...] = ()
     username: str | None = None
     password: SecretSource | None = None
@@ -222,6 +223,17 @@ class User(Frozen):
     """A person or agent owner."""
 
     providers: Mapping[Slug, Provider]
+
+    @model_validator(mode="after")
+    def _accounts_differ(self) -> "User":
+        if len(self.accounts) != len(self.providers):
+            raise ValueError("two providers have the same account_name: give each its own")
+        return self
+
+    @property
+    def accounts(self) -> dict[str, str]:
+        """The name of each provider, by what the gateway tools call it."""
+        return {provider.account_name or name: name for name, provider in self.providers.items()}
 
 
 class FolderRule(Frozen):
@@ -303,20 +315,41 @@ class OutboundPolicy(Frozen):
 
 
 class Limits(Frozen):
-    """How many requests one token may make: in a minute, and at the same time. None: any number."""
+    """How many requests one token may make: in a minute, and at the same time. None: any number.
+
+    With the gateway tools also how often the servers of one account may be reached; count_reads: by reads of the mirror
+    as well, which reach none.
+    """
 
     calls_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     concurrent: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    imap_per_minute: Annotated[int, Field(ge=1, le=100_000)] = 60
+    smtp_per_hour: Annotated[int, Field(ge=1, le=100_000)] = 100
+    count_reads: bool = False
+
+
+Grant = Literal["send", "reply", "move", "delete", "mark", "download", "create_folder", "append"]
+"""What a gateway profile may be allowed beside reading, each a tool."""
 
 
 class Profile(Frozen):
     """What a token may see and do."""
 
-    tools: Literal["relay"] = "relay"
+    tools: Literal["relay", "gateway"] = "relay"
     folders: tuple[FolderRule, ...] = ()
     content: ContentPolicy = ContentPolicy()
     outbound: OutboundPolicy | None = None
     limits: Limits = Limits()
+    allow: tuple[Grant, ...] = ("send", "reply", "move", "delete", "mark", "download")
+
+    @model_validator(mode="after")
+    def _of_the_gateway(self) -> "Profile":
+        of_accounts = self.limits.model_fields_set & {"imap_per_minute", "smtp_per_hour", "count_reads"}
+        if self.tools != "gateway" and ("allow" in self.model_fields_set or of_accounts):
+            raise ValueError(
+                'allow, imap_per_minute, smtp_per_hour and count_reads are for tools = "gateway": remove them'
+            )
+        return self
 
 
 class Token(Frozen):
@@ -353,8 +386,8 @@ class Settings(Frozen):
             self.resolve(token)
         return self
 
-    def resolve(self, token: Token) -> tuple[str, str, Profile]:
-        """User, provider and profile that a token stands for.
+    def resolve(self, token: Token) -> tuple[str, tuple[str, ...], Profile]:
+        """User, providers and profile that a token stands for: one provider, or with gateway tools all of the user's.
 
         Raises ValueError naming what is missing when the configuration no longer has one of them.
         """
@@ -362,16 +395,16 @@ class Settings(Frozen):
             raise ValueError(f"token {token.name!r}: there is no [users.{token.user}]")
         if token.profile not in self.profiles:
             raise ValueError(f"token {token.name!r}: there is no [profiles.{token.profile}]")
-        providers = self.users[token.user].providers
+        providers, profile = self.users[token.user].providers, self.profiles[token.profile]
         if token.provider is None:
-            if len(providers) != 1:
+            if len(providers) != 1 and not (providers and profile.tools == "gateway"):
                 raise ValueError(
                     f"token {token.name!r}: user {token.user!r} has {len(providers)} providers, so name one of them"
                 )
-            return token.user, next(iter(providers)), self.profiles[token.profile]
+            return token.user, tuple(providers), profile
         if token.provider not in providers:
             raise ValueError(f"token {token.name!r}: there is no [users.{token.user}.providers.{token.provider}]")
-        return token.user, token.provider, self.profiles[token.profile]
+        return token.user, (token.provider,), profile
 
     def mirror_dir(self, user: str, provider: str) -> Path:
         """The folder that holds one mirror and nothing else."""

@@ -434,7 +434,7 @@ def test_answers_say_how_fresh_and_whether_complete(data_dir: Path) -> None:
 
 
 def test_a_body_that_is_not_mirrored_is_asked_for_and_says_so(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.relay.BODY_WAIT", 0.3)
+    monkeypatch.setattr("server.reading.TEXT_WAIT", 0.3)
     with opened(data_dir, Folder("INBOX", [Mail("soon", state=State.HEADERS)])) as door:
         caller = door.caller()
         answer = caller.call("read_message", folder="INBOX", uid=uid_of(caller, "soon")).value
