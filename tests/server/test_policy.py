@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from config.identity import AttachmentRule, ContentPolicy, OutboundPolicy, Profile
 from mirror.message import Address, Attachment
 from mirror.mirrored import FolderState, MirroredMessage, State
+from server.outgoing import Words, check_outbound, check_recipients
 from server.policy import (
     NotAnAddress,
-    check_outbound,
-    check_recipients,
     folder_access,
     parse_recipient,
     restricts,
@@ -215,7 +214,7 @@ def test_recipients_are_denied_by_name(allow: list[str], deny: list[str], denied
 
 
 def test_without_an_outbound_policy_nothing_may_be_sent() -> None:
-    assert check_outbound([parse_recipient("bob@example.org")], 1, None) is not None
+    assert check_outbound([parse_recipient("bob@example.org")], Words("", ""), None, lambda _: True) is not None
 
 
 @pytest.mark.parametrize(
