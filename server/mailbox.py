@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 
 from mirror.mirrored import FolderState, MirroredMessage
 from mirror.query.order import Position
-from mirror.query.reader import Page, Reader
+from mirror.query.reader import Reader
+from mirror.query.searching import Page
 from mirror.query.tree import Query
 from server.auth import Caller
 from server.key import DataKey
 from server.mirrors import Mirrors
-from server.policy import Access, Sight, folder_access, view, visible
+from server.policy import Access, Sight, folder_access, shows_whole, view, visible
 from server.redaction.markers import told
 from server.seal import NotSealed, Seal
 
@@ -62,7 +63,8 @@ class Mailbox:
         policy = self.caller.policy.content
         restricted = view(policy, self.now, query)
         since = None if policy.max_age is None else self.now - policy.max_age
-        page = self.reader.page(folder.id, query, after, limit, restricted, since)
+        is_whole = shows_whole(policy, query)
+        page = self.reader.page(folder.id, query, after, limit, restricted, since, is_whole=is_whole)
         if restricted is not None:
             return replace(page, messages=[told(message, policy) for message in page.messages])
         sight = Sight(policy, self.now)

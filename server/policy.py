@@ -62,6 +62,25 @@ def restricts(policy: ContentPolicy) -> bool:
     )
 
 
+_DROPPING = frozenset({"max_age", "from_allow", "from_deny", "subject_deny"})
+_UNASKED = frozenset({"html", "attachments", "attachment_links", "max_body_chars", "max_answer_chars"})
+"""Keys of a policy that drop messages by their envelope, and those about what no query asks for."""
+
+
+def shows_whole(policy: ContentPolicy, query: Query | None) -> bool:
+    """Whether messages are shown as they are or not at all, as far as a query can tell, without a look at their text.
+
+    Then the index answers for it as it does without a policy. A key that is not known here means no.
+    """
+    default = ContentPolicy()
+    changed = {name for name in ContentPolicy.model_fields if getattr(policy, name) != getattr(default, name)}
+    return changed <= _DROPPING | _UNASKED and (_shows_whole_messages(policy) or not _asks_for_size(query))
+
+
+def _asks_for_size(query: Query | None) -> bool:
+    return query is not None and any(isinstance(each, Size) for each in conditions(query.filter))
+
+
 def visible(message: MirroredMessage, policy: ContentPolicy, now: datetime) -> MirroredMessage | None:
     """The message as this policy shows it, None when it shows nothing of it.
 
@@ -137,8 +156,7 @@ def view(
     policy: ContentPolicy, now: datetime, query: Query | None = None
 ) -> Callable[[MirroredMessage], MirroredMessage | None] | None:
     """`visible` for a query to be computed from, None when the query's answer does not depend on it."""
-    asks_for_size = query is not None and any(isinstance(each, Size) for each in conditions(query.filter))
-    if not restricts(policy) and not (asks_for_size and not _shows_whole_messages(policy)):
+    if not restricts(policy) and not (_asks_for_size(query) and not _shows_whole_messages(policy)):
         return None
     return Sight(policy, now)
 

@@ -10,7 +10,7 @@ from typing import Any
 from mirror.listing import Place
 from mirror.message import Address, Attachment
 from mirror.mirrored import FolderState, MirroredMessage, State
-from mirror.query.search import content_moment
+from mirror.query.span import content_moment
 
 Row = tuple[Any, ...]
 
