@@ -20,6 +20,7 @@ from server.audit_command import audit
 from server.command import ConfigOption
 from server.command import load as _load
 from server.key_command import keys
+from server.search_command import search
 from server.status_command import status
 from server.sync_command import sync
 from server.token_command import token
@@ -47,6 +48,7 @@ def main() -> None:
 
 main.add_command(audit)
 main.add_command(keys)
+main.add_command(search)
 main.add_command(status)
 main.add_command(sync)
 main.add_command(token)
