@@ -20,6 +20,7 @@ from server.command import load as _load
 from server.key_command import keys
 from server.outbox_command import outbox
 from server.policy_command import policy
+from server.search_command import search
 from server.status_command import status
 from server.sync_command import sync
 from server.token_command import token
@@ -50,6 +51,7 @@ main.add_command(cleanup)
 main.add_command(keys)
 main.add_command(outbox)
 main.add_command(policy)
+main.add_command(search)
 main.add_command(status)
 main.add_command(sync)
 main.add_command(token)
