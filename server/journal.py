@@ -208,6 +208,15 @@ class Journal(StateFile):
         """The send journal, newest first."""
         return [_submission(row) for row in self._select(f"SELECT {_COLUMNS} FROM submission ORDER BY id DESC")]  # noqa: S608
 
+    def sent_since(self, user: str, provider: str, since: float) -> list[float]:
+        """When each mail of a mailbox that was not refused was begun since then, oldest first."""
+        rows = self._select(
+            "SELECT created FROM submission WHERE user = ? AND provider = ? AND created > ? AND state <> 'refused'"
+            " ORDER BY created",
+            (user, provider, since),
+        )
+        return [row[0] for row in rows]
+
     def unsettled(self) -> list[Submission]:
         """The lines whose outcome is uncertain or whose copy in Sent is owed, oldest first."""
         where = "WHERE state = 'uncertain' OR copy = 'owed' ORDER BY id"

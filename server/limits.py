@@ -25,13 +25,8 @@ History = Callable[[str, str], Sequence[float]]
 def recent_sends(state: State, user: str, provider: str) -> list[float]:
     """The history of an account, from the journal."""
     now = time.time()
-    ages = [
-        now - line.created
-        for line in state.submissions()
-        if (line.user, line.provider) == (user, provider) and line.state != "refused" and now - line.created < HOUR
-    ]
     # A clock that was set back leaves lines of the future: they count as of now.
-    return [max(age, 0.0) for age in ages[::-1]]
+    return [max(now - begun, 0.0) for begun in state.sent_since(user, provider, now - HOUR)]
 
 
 class RateLimited(Declined):
