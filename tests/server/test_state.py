@@ -65,16 +65,42 @@ def test_revoking_a_name_that_nobody_knows_is_an_error(state: State) -> None:
         state.revoke("nobody")
 
 
-def test_a_file_that_was_replaced_is_not_used_any_more(state: State, data_dir: Path) -> None:
+def test_a_file_that_has_gone_is_not_made_anew(state: State, data_dir: Path) -> None:
     _, secret = state.issue_token("alice", "assistant", name="laptop")
-    for file in data_dir.glob("state.db*"):
-        file.unlink()
-    with pytest.raises(StateUnavailable):
-        state.find_token(digest(secret), ())
-    other = State(data_dir)
-    other.revoke("laptop", configured=["laptop"])
-    other.close()
-    with pytest.raises(StateUnavailable):
+    (data_dir / "state.db").rename(data_dir / "away")
+    with pytest.raises(StateUnavailable, match="put it back"):
         state.find_token(digest(secret), ())
     with pytest.raises(StateUnavailable):
         state.begin_submission(Entry("alice", "work", "assistant", "laptop"), 3)
+    (data_dir / "away").rename(data_dir / "state.db")
+    assert state.find_token(digest(secret), ()) is not None
+
+
+def test_a_file_that_was_replaced_counts_from_the_next_call_on(state: State, data_dir: Path, tmp_path: Path) -> None:
+    _, kept = state.issue_token("alice", "assistant", name="kept")
+    _, later = state.issue_token("alice", "assistant", name="later")
+    backup = State(tmp_path / "backup")
+    _, other = backup.issue_token("alice", "assistant", name="other")
+    backup.revoke("kept", configured=["kept"])
+    backup.close()
+    (tmp_path / "backup" / "state.db").rename(data_dir / "state.db")
+    assert [state.find_token(digest(secret), ()) is not None for secret in (kept, later, other)] == [False, False, True]
+    state.revoke("other")
+    again = State(data_dir)
+    assert again.find_token(digest(other), ()) is None
+    assert set(again.revoked()) == {"kept", "other"}
+    again.close()
+
+
+def test_a_file_that_is_replaced_again_and_again_costs_no_file_handles(
+    state: State, data_dir: Path, tmp_path: Path
+) -> None:
+    def handles() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = handles()
+    for number in range(20):
+        State(tmp_path / str(number)).close()
+        (tmp_path / str(number) / "state.db").rename(data_dir / "state.db")
+        state.tokens()
+    assert handles() <= before + 2
