@@ -31,7 +31,8 @@ class Tools:
 
     def call(self, profile: str, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """A tool's answer."""
-        return self._tools[tool].call(self._callers[profile], arguments)
+        answer: Any = self._tools[tool].call(self._callers[profile], arguments).value
+        return dict(answer)
 
 
 @contextmanager

@@ -16,17 +16,22 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     StringConstraints,
+    Tag,
     model_validator,
 )
 
+from config.pattern import Pattern
 from config.secret import SecretSource
 
 _DURATION = re.compile(r"(\d{1,6})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-SPECIAL_USES = ("\\All", "\\Archive", "\\Drafts", "\\Flagged", "\\Junk", "\\Sent", "\\Trash")
-"""What a folder can be for (RFC 6154 2), as servers say it."""
+SPECIAL_USES = ("\\All", "\\Archive", "\\Drafts", "\\Flagged", "\\Important", "\\Junk", "\\Sent", "\\Trash")
+"""What a folder can be for (RFC 6154 2, RFC 8457 3), as servers say it."""
+GMAIL_VIEWS = "\\Gmail"
+"""In a rule: the folders that Gmail makes by itself, below [Gmail] or [Google Mail]; others are a user's labels."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -60,8 +65,17 @@ def _start(value: object) -> object:
 
 
 def _folder_pattern(value: str) -> str:
-    if value.startswith("\\") and value.casefold() not in {use.casefold() for use in SPECIAL_USES}:
-        raise ValueError(f"there is no special use {value}; there are {' '.join(SPECIAL_USES)}")
+    if value.startswith("\\") and value.casefold() not in {use.casefold() for use in (*SPECIAL_USES, GMAIL_VIEWS)}:
+        raise ValueError(f"there is no special use {value}; there are {' '.join(SPECIAL_USES)}, and {GMAIL_VIEWS}")
+    return value
+
+
+def _built_in(value: object) -> object:
+    if value not in BUILT_IN_REDACTIONS:
+        raise ValueError(
+            f"there is no built-in set of that name; there are {', '.join(BUILT_IN_REDACTIONS)}; a pattern of your own "
+            "is a table: { pattern = 'K-\\d{6}', with = '[customer]' }"
+        )
     return value
 
 
@@ -187,6 +201,7 @@ class Provider(Frozen):
 
     address: MailAddress
     display_name: Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
+    account_name: Annotated[str, StringConstraints(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")] = ""
     aliases: tuple[MailAddress, ...] = ()
     username: str | None = None
     password: SecretSource | None = None
@@ -209,6 +224,17 @@ class User(Frozen):
 
     providers: Mapping[Slug, Provider]
 
+    @model_validator(mode="after")
+    def _accounts_differ(self) -> "User":
+        if len(self.accounts) != len(self.providers):
+            raise ValueError("two providers have the same account_name: give each its own")
+        return self
+
+    @property
+    def accounts(self) -> dict[str, str]:
+        """The name of each provider, by what the gateway tools call it."""
+        return {provider.account_name or name: name for name, provider in self.providers.items()}
+
 
 class FolderRule(Frozen):
     r"""Access to the folders whose name matches a shell glob, or whose special use is named (`\Sent`)."""
@@ -218,14 +244,36 @@ class FolderRule(Frozen):
 
 
 class AttachmentRule(Frozen):
-    """Which attachments may be downloaded."""
+    """Which attachments may be downloaded. The default size is that of the largest mail: every attachment."""
 
     types: tuple[str, ...] = ("*/*",)
-    max_size: Annotated[int, Field(ge=0)] = 25_000_000
+    max_size: Annotated[int, Field(ge=0)] = 50_000_000
+
+
+BuiltInRedaction = Literal["one_time_codes", "card_numbers", "ibans"]
+BUILT_IN_REDACTIONS: tuple[BuiltInRedaction, ...] = ("one_time_codes", "card_numbers", "ibans")
+
+
+class Redaction(Frozen):
+    """A pattern of one's own to leave out, and the words that stand in its place."""
+
+    pattern: Pattern
+    with_: Annotated[str, Field(alias="with"), StringConstraints(max_length=40, pattern=r"^[^\x00-\x1f\x7f]*$")] = (
+        "[redacted]"
+    )
+
+
+RedactionRule = Annotated[
+    Annotated[BuiltInRedaction, BeforeValidator(_built_in), Tag("name")] | Annotated[Redaction, Tag("rule")],
+    Discriminator(lambda value: "name" if isinstance(value, str) else "rule"),
+]
 
 
 class ContentPolicy(Frozen):
-    """What of a message may be seen."""
+    """What of a message may be seen.
+
+    links: of their addresses, everything, the domain, or nothing. quoted: history below a reply, kept or left out.
+    """
 
     bodies: bool = True
     html: bool = False
@@ -233,8 +281,27 @@ class ContentPolicy(Frozen):
     from_allow: tuple[str, ...] = ()
     from_deny: tuple[str, ...] = ()
     subject_deny: tuple[str, ...] = ()
+    redact: Annotated[tuple[RedactionRule, ...], Field(max_length=24)] = ()
+    links: Literal["keep", "domain", "strip"] = "keep"
+    quoted: Literal["keep", "strip"] = "keep"
     max_body_chars: Annotated[int, Field(ge=200, le=400_000)] = 20_000
+    max_answer_chars: Annotated[int, Field(ge=1_000, le=1_000_000)] = 100_000
     attachments: Literal[False] | AttachmentRule = False
+    attachment_links: Literal["bearer", "signed"] = "bearer"
+
+    @model_validator(mode="after")
+    def _attachments_are_granted_by_type(self) -> "ContentPolicy":
+        if self.rewrites and self.attachments is not False and "types" not in self.attachments.model_fields_set:
+            raise ValueError(
+                "redact, links and quoted do not reach into attachments: name the types that may be downloaded all the "
+                'same, such as attachments = { types = ["image/*"] }, or leave attachments out'
+            )
+        return self
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether texts are shown otherwise than they were written."""
+        return bool(self.redact) or self.links != "keep" or self.quoted != "keep"
 
 
 class OutboundPolicy(Frozen):
@@ -248,20 +315,41 @@ class OutboundPolicy(Frozen):
 
 
 class Limits(Frozen):
-    """How many requests one token may make: in a minute, and at the same time. None: any number."""
+    """How many requests one token may make: in a minute, and at the same time. None: any number.
+
+    With the gateway tools also how often the servers of one account may be reached; count_reads: by reads of the mirror
+    as well, which reach none.
+    """
 
     calls_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     concurrent: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    imap_per_minute: Annotated[int, Field(ge=1, le=100_000)] = 60
+    smtp_per_hour: Annotated[int, Field(ge=1, le=100_000)] = 100
+    count_reads: bool = False
+
+
+Grant = Literal["send", "reply", "move", "delete", "mark", "download", "create_folder", "append"]
+"""What a gateway profile may be allowed beside reading, each a tool."""
 
 
 class Profile(Frozen):
     """What a token may see and do."""
 
-    tools: Literal["relay"] = "relay"
+    tools: Literal["relay", "gateway"] = "relay"
     folders: tuple[FolderRule, ...] = ()
     content: ContentPolicy = ContentPolicy()
     outbound: OutboundPolicy | None = None
     limits: Limits = Limits()
+    allow: tuple[Grant, ...] = ("send", "reply", "move", "delete", "mark", "download")
+
+    @model_validator(mode="after")
+    def _of_the_gateway(self) -> "Profile":
+        of_accounts = self.limits.model_fields_set & {"imap_per_minute", "smtp_per_hour", "count_reads"}
+        if self.tools != "gateway" and ("allow" in self.model_fields_set or of_accounts):
+            raise ValueError(
+                'allow, imap_per_minute, smtp_per_hour and count_reads are for tools = "gateway": remove them'
+            )
+        return self
 
 
 class Token(Frozen):
@@ -298,8 +386,8 @@ class Settings(Frozen):
             self.resolve(token)
         return self
 
-    def resolve(self, token: Token) -> tuple[str, str, Profile]:
-        """User, provider and profile that a token stands for.
+    def resolve(self, token: Token) -> tuple[str, tuple[str, ...], Profile]:
+        """User, providers and profile that a token stands for: one provider, or with gateway tools all of the user's.
 
         Raises ValueError naming what is missing when the configuration no longer has one of them.
         """
@@ -307,16 +395,16 @@ class Settings(Frozen):
             raise ValueError(f"token {token.name!r}: there is no [users.{token.user}]")
         if token.profile not in self.profiles:
             raise ValueError(f"token {token.name!r}: there is no [profiles.{token.profile}]")
-        providers = self.users[token.user].providers
+        providers, profile = self.users[token.user].providers, self.profiles[token.profile]
         if token.provider is None:
-            if len(providers) != 1:
+            if len(providers) != 1 and not (providers and profile.tools == "gateway"):
                 raise ValueError(
                     f"token {token.name!r}: user {token.user!r} has {len(providers)} providers, so name one of them"
                 )
-            return token.user, next(iter(providers)), self.profiles[token.profile]
+            return token.user, tuple(providers), profile
         if token.provider not in providers:
             raise ValueError(f"token {token.name!r}: there is no [users.{token.user}.providers.{token.provider}]")
-        return token.user, token.provider, self.profiles[token.profile]
+        return token.user, (token.provider,), profile
 
     def mirror_dir(self, user: str, provider: str) -> Path:
         """The folder that holds one mirror and nothing else."""

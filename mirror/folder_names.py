@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
+from config.identity import SyncRule
 from mirror.listing import FolderStatus, ListedFolder
 from mirror.store import FolderRow
 
@@ -48,6 +50,15 @@ def with_roles(listed: Sequence[ListedFolder]) -> list[ListedFolder]:
             taken.add(role)
             found.append(replace(folder, role=role))
     return found
+
+
+def with_rule(listed: Sequence[ListedFolder], rule: SyncRule) -> list[ListedFolder]:
+    """The same folders, each wanted or not as the configuration says."""
+
+    def named(folder: ListedFolder, patterns: Sequence[str]) -> bool:
+        return any(fnmatchcase(folder.name, pattern) or folder.role == pattern for pattern in patterns)
+
+    return [replace(each, wanted=named(each, rule.folders) and not named(each, rule.exclude)) for each in listed]
 
 
 def renames(

@@ -85,10 +85,14 @@ class FlagsNow:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Where a message came to rest. uid and uidvalidity: None when the server does not say; a sync finds it then."""
+    r"""Where a message came to rest. uid and uidvalidity: None when the server does not say; a sync finds it then.
+
+    left: the flags of the original where that stays, marked \Deleted (a move without UIDPLUS).
+    """
 
     uidvalidity: int | None
     uid: int | None
+    left: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

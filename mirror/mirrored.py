@@ -87,7 +87,8 @@ class MirroredMessage:
 
     id: stable over flag changes, re-syncs, recognised moves and UIDVALIDITY resets. flags: system flags in canonical
     case with backslash (`\Seen`), keywords as the server wrote them. date: the Date header with its own offset, None
-    where it is missing or cannot be read. text, html, headers: None when not loaded or not mirrored yet.
+    where it is missing or cannot be read. text, html, headers: None when not loaded or not mirrored yet. text_octets:
+    how long the text is in UTF-8, whether it is loaded or not.
     """
 
     id: int
@@ -113,5 +114,6 @@ class MirroredMessage:
     attachments: tuple[Attachment, ...] = ()
     findings: Mapping[str, int] = field(default_factory=dict)
     text: str | None = None
+    text_octets: int = 0
     html: str | None = None
     headers: tuple[tuple[str, str], ...] | None = None

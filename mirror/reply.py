@@ -43,6 +43,26 @@ def reply_text(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
 
 
+def quoted_spans(text: str) -> list[tuple[int, int]]:
+    """Where quoted history is: quoted lines, the line that introduces them, and all below the head of an original."""
+    spans: list[tuple[int, int]] = []
+    lines = text.split("\n")
+    start = introduced = 0
+    for index, line in enumerate(lines):
+        stripped = line.strip()
+        if index >= _MAX_LINES or _ORIGINAL.match(stripped) or _starts_forwarded_header(lines, index):
+            spans.append((start, len(text)))
+            break
+        if index >= introduced:
+            introduced = index + _attribution(lines, index, stripped)
+        end = start + len(line)
+        if index < introduced or stripped.startswith(">"):
+            is_next = bool(spans) and spans[-1][1] + 1 == start
+            spans[-1:] = [(spans[-1][0], end)] if is_next else [*spans[-1:], (start, end)]
+        start = end + 1
+    return spans
+
+
 def preview_of(text: str) -> str:
     """The first 200 characters of what the mail newly says, on one line; of the whole text when that is nothing."""
     for length in (5, 50, 0):

@@ -90,21 +90,16 @@ class StoredFolders(StoredMessages):
                     )
             taken = dict(db.execute("SELECT name, raw FROM folder"))
             for folder in listed:
-                name = _free_name(folder, taken)
-                db.execute(
-                    "INSERT INTO folder (raw, name, delimiter, attributes, role, selectable, wanted)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (raw) DO UPDATE SET missing = 0, name = excluded.name,"
-                    " delimiter = excluded.delimiter, attributes = excluded.attributes, role = excluded.role,"
-                    " selectable = excluded.selectable, wanted = excluded.wanted",
-                    (
-                        folder.raw, name, folder.delimiter, json.dumps(folder.attributes), folder.role,
-                        folder.selectable, folder.wanted,
-                    ),
-                )  # fmt: skip
+                _set_folder(db, folder, taken)
             gone = db.execute("SELECT id, name FROM folder WHERE missing >= ?", (drop_missing_after,)).fetchall()
         for folder_id, _ in gone:
             self.drop_folder(folder_id)
         return [name for _, name in gone]
+
+    def add_folder(self, folder: ListedFolder) -> None:
+        """Adopt a folder that we have made; the others stay as they are."""
+        with transaction(self._connection) as db:
+            _set_folder(db, folder, dict(db.execute("SELECT name, raw FROM folder")))
 
     def drop_folder(self, folder_id: int) -> None:
         """Forget a folder. Its content stays for a while: it may turn up elsewhere."""
@@ -182,6 +177,20 @@ class StoredFolders(StoredMessages):
     def set_uidvalidity(self, folder_id: int, uidvalidity: int) -> None:
         """A folder opened for the first time: what its uids count within."""
         self._connection.execute("UPDATE folder SET uidvalidity = ? WHERE id = ?", (uidvalidity, folder_id))
+
+
+def _set_folder(db: sqlite3.Connection, folder: ListedFolder, taken: dict[str, bytes]) -> None:
+    name = _free_name(folder, taken)
+    db.execute(
+        "INSERT INTO folder (raw, name, delimiter, attributes, role, selectable, wanted)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (raw) DO UPDATE SET missing = 0, name = excluded.name,"
+        " delimiter = excluded.delimiter, attributes = excluded.attributes, role = excluded.role,"
+        " selectable = excluded.selectable, wanted = excluded.wanted",
+        (
+            folder.raw, name, folder.delimiter, json.dumps(folder.attributes), folder.role,
+            folder.selectable, folder.wanted,
+        ),
+    )  # fmt: skip
 
 
 def _free_name(folder: ListedFolder, taken: dict[str, bytes]) -> str:

@@ -174,6 +174,15 @@ class StoredMessages:
             )
         return True
 
+    def at(self, folder_id: int, uidvalidity: int | None, uid: int | None) -> tuple[int, int] | None:
+        """(message id, content id) of what a folder has at a uid; None when it has nothing there or counts anew."""
+        row = self._connection.execute(
+            "SELECT message.id, message.content FROM message JOIN folder ON folder.id = message.folder"
+            " WHERE folder = ? AND folder.uidvalidity = ? AND uid = ?",
+            (folder_id, uidvalidity, uid),
+        ).fetchone()
+        return None if row is None else (row[0], row[1])
+
     def forget(self, message_id: int) -> None:
         """Adopt a deletion of ours."""
         with transaction(self._connection) as db:

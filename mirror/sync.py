@@ -64,8 +64,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from config.identity import SyncRule
 from mirror.backfill import BATCH, Backfill
@@ -78,7 +76,7 @@ from mirror.errors import (
     UpstreamUnavailable,
     in_plain_words,
 )
-from mirror.folder_names import renames, with_roles
+from mirror.folder_names import renames, with_roles, with_rule
 from mirror.listing import FolderStatus, ListedFolder
 from mirror.parsing import Parsers
 from mirror.reconcile import Reconciliation
@@ -267,17 +265,11 @@ class Pass:
             listed, statuses = self._renewed().list_folders()
         if known and not any(folder.raw.upper() == b"INBOX" for folder in listed):
             raise UpstreamBroken("LIST shows no INBOX any more")
-        listed = [self._with_rule(folder) for folder in with_roles(listed)]
+        listed = with_rule(with_roles(listed), self._rule)
         opened = [folder.raw for folder in listed if folder.selectable and folder.wanted]
         if missing := [raw for raw in opened if raw not in statuses]:
             statuses |= self.session().statuses(missing)
         return listed, statuses
-
-    def _with_rule(self, folder: ListedFolder) -> ListedFolder:
-        def named(patterns: Sequence[str]) -> bool:
-            return any(fnmatchcase(folder.name, pattern) or folder.role == pattern for pattern in patterns)
-
-        return replace(folder, wanted=named(self._rule.folders) and not named(self._rule.exclude))
 
     def _adopt_renames(self, listed: Sequence[ListedFolder], statuses: dict[bytes, FolderStatus]) -> None:
         if renamed := renames(self._store.folders(missing=True), listed, statuses):

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,8 +25,12 @@ from server.attachments import Attachments
 from server.audit import Audit
 from server.auth import Authenticator, Caller, current_caller
 from server.gate import Gate, RequireToken, SafeHeaders
+from server.gateway import Gateway
+from server.gateway_accounts import Accounts
+from server.gateway_tools import gateway_server
 from server.key import DataKey
 from server.last_use import LastUses
+from server.limits import Limits, recent_sends
 from server.live import ConfigurationLost, LiveSettings
 from server.mailbox import Mailboxes
 from server.mirrors import Mirrors
@@ -76,7 +81,15 @@ def _relay(parts: Parts, caller: Callable[[], Caller]) -> Server[Any]:
     return relay_server(Relay(parts.mailboxes, parts.outbound, parts.url), _version(), caller, parts.audit)
 
 
-PROFILES: dict[str, Callable[[Parts, Callable[[], Caller]], Server[Any]]] = {"relay": _relay}
+def _gateway(parts: Parts, caller: Callable[[], Caller]) -> Server[Any]:
+    limits = Limits(partial(recent_sends, parts.state))
+    return gateway_server(Gateway(Accounts(parts.mailboxes, limits), limits), _version(), caller, parts.audit)
+
+
+PROFILES: dict[str, Callable[[Parts, Callable[[], Caller]], Server[Any]]] = {
+    "relay": _relay,
+    "gateway": _gateway,
+}
 """The tool sets, by the name that `tools` of a profile chooses one with."""
 
 

@@ -5,10 +5,10 @@ configuration counts as unknown.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from config.identity import Profile, Provider, Token
 from server.live import InForce, LiveSettings
@@ -23,7 +23,9 @@ _MAX_SECRET_CHARS = 512
 class Caller:
     """The identity behind one request, and what was in force when it came in.
 
-    binding: changes with the policy and with any other part of the configuration; cursors are bound to it.
+    providers: every mailbox that the token reaches. provider and account are one of them: the only one, or with the
+    gateway tools the first until a call names another. binding: changes with the policy and with any other part of the
+    configuration; cursors are bound to it.
     """
 
     token: str
@@ -33,11 +35,23 @@ class Caller:
     policy: Profile
     account: Provider
     binding: bytes
+    providers: Mapping[str, Provider]
 
     @property
     def identity(self) -> str:
         """The identity in one word, for logs and sessions."""
         return f"{self.user}/{self.provider}/{self.profile}"
+
+    def at(self, provider: str) -> "Caller":
+        """The same caller at another of its mailboxes. Raises KeyError for one that it does not reach."""
+        return replace(self, provider=provider, account=self.providers[provider])
+
+    def named(self, account: object) -> "Caller | None":
+        """The same caller at the mailbox that gateway tools call by this name, None when it reaches no such one."""
+        for provider, each in self.providers.items():
+            if (each.account_name or provider) == account:
+                return self.at(provider)
+        return None
 
 
 class Authenticator:
@@ -71,9 +85,9 @@ class Authenticator:
 
 
 def _caller(token: Token, in_force: InForce) -> Caller:
-    user, provider, policy = in_force.settings.resolve(token)
-    account = in_force.settings.users[user].providers[provider]
-    return Caller(token.name, user, provider, token.profile, policy, account, in_force.digest)
+    user, names, policy = in_force.settings.resolve(token)
+    providers = {name: in_force.settings.users[user].providers[name] for name in names}
+    return Caller(token.name, user, names[0], token.profile, policy, providers[names[0]], in_force.digest, providers)
 
 
 _current: ContextVar[Caller] = ContextVar("caller")

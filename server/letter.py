@@ -102,7 +102,7 @@ def write_letter(envelope: Envelope, draft: Draft) -> Parcel:
     message_id = f"{secrets.token_hex(16)}@{sender.recipient.domain}"
     headers = {
         "From": _people("From", [sender]),
-        "To": _people("To", envelope.to) or "undisclosed-recipients:;",
+        "To": _people("To", envelope.to) or ("undisclosed-recipients:;" if envelope.bcc else ""),
         "Cc": _people("Cc", envelope.cc),
         "Subject": _text("Subject", draft.subject),
         "Date": format_datetime(datetime.now(UTC)),

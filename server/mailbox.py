@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 
 from mirror.mirrored import FolderState, MirroredMessage
 from mirror.query.order import Position
-from mirror.query.reader import Page, Reader
+from mirror.query.reader import Reader
+from mirror.query.searching import Page
 from mirror.query.tree import Query
 from server.auth import Caller
 from server.key import DataKey
 from server.mirrors import Mirrors
-from server.policy import Access, folder_access, view, visible
+from server.policy import Access, Sight, folder_access, shows_whole, view, visible
+from server.redaction.markers import told
 from server.seal import NotSealed, Seal
 
 
@@ -33,7 +35,7 @@ class ReadOnly(PermissionError):
 
 @dataclass(frozen=True, slots=True)
 class Mailbox:
-    """A mailbox opened for one caller. Every message it gives out went through `visible`."""
+    """A mailbox opened for one caller. Every message it gives out went through `visible`, then `told`."""
 
     caller: Caller
     reader: Reader
@@ -59,13 +61,14 @@ class Mailbox:
     def page(self, folder: FolderState, query: Query | None, after: Position | None, limit: int) -> Page:
         """The next messages of a folder that match."""
         policy = self.caller.policy.content
-        restricted = view(policy, self.now)
+        restricted = view(policy, self.now, query)
         since = None if policy.max_age is None else self.now - policy.max_age
-        page = self.reader.page(folder.id, query, after, limit, restricted, since)
+        is_whole = shows_whole(policy, query)
+        page = self.reader.page(folder.id, query, after, limit, restricted, since, is_whole=is_whole)
         if restricted is not None:
-            return page
-        shown = [seen for message in page.messages if (seen := visible(message, policy, self.now)) is not None]
-        return replace(page, messages=shown)
+            return replace(page, messages=[told(message, policy) for message in page.messages])
+        sight = Sight(policy, self.now)
+        return replace(page, messages=[seen for seen in map(sight, page.messages) if seen is not None])
 
     def message(self, folder: FolderState, uid: str) -> MirroredMessage:
         """The message behind a virtual uid, with its text where that is mirrored. Raises NoSuchMessage."""
@@ -82,7 +85,7 @@ class Mailbox:
         shown = None if message is None else visible(message, policy, self.now)
         if shown is None:
             raise NoSuchMessage(message_id)
-        return shown
+        return told(shown, policy)
 
     def uids(self, messages: Sequence[MirroredMessage]) -> list[str]:
         """The virtual uids of these messages, in their order."""

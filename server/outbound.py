@@ -2,14 +2,20 @@
 
 from config.secret import SecretSource
 from server.audit import Audit
-from server.changing import Changing, Flagged
+from server.changes import Appended, Created, Deleted, Flagged, FolderExists, Moved, NoTrash
+from server.changing import Changing
+from server.folder_name import BadFolderName
 from server.letter import Draft, Enclosure
 from server.mirrors import Mirrors
 from server.sending import Denied, Sending, Sent, SentCopy, plain_addresses
 from server.state import State
+from server.storing import NoMessage
 from server.upstreams import Upstreams
 
-__all__ = ["Denied", "Draft", "Enclosure", "Flagged", "Outbound", "Sent", "SentCopy", "plain_addresses"]
+__all__ = [
+    "Appended", "BadFolderName", "Created", "Deleted", "Denied", "Draft", "Enclosure", "Flagged", "FolderExists",
+    "Moved", "NoMessage", "NoTrash", "Outbound", "Sent", "SentCopy", "plain_addresses",
+]  # fmt: skip
 
 
 class Outbound(Sending, Changing):
@@ -21,3 +27,4 @@ class Outbound(Sending, Changing):
         self._mirrors = mirrors
         self._upstreams = upstreams
         self._secrets: dict[SecretSource, str] = {}
+        self._unconfirmed: set[tuple[str, str, int, int]] = set()

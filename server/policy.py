@@ -1,7 +1,7 @@
 """What a profile may see and send. Pure: data in, decision out.
 
-`visible` can only drop a message, drop a field of it or shorten one. It defines what is right: an answer under a policy
-equals the unrestricted answer over `[visible(message) for message in mailbox]`.
+`visible` can only drop a message, drop a field of it or leave out spans of its texts. It defines what is right: an
+answer under a policy equals the unrestricted answer over `[visible(message) for message in mailbox]`.
 """
 
 import re
@@ -13,15 +13,18 @@ from typing import Any, Literal
 
 import idna
 
-from config.identity import AttachmentRule, ContentPolicy, OutboundPolicy, Profile
-from mirror.message import Attachment
+from config.identity import GMAIL_VIEWS, AttachmentRule, ContentPolicy, OutboundPolicy, Profile
+from mirror.message import MAX_MESSAGE, Attachment
 from mirror.mirrored import FolderState, MirroredMessage
+from mirror.query.tree import Query, Size, conditions
+from server.redaction.rewriting import rewriting_of
 from server.spelling import allows, denies, denies_sender, denies_subject, matches, narrow_form
 
 Access = Literal["hidden", "read", "write"]
 # Percent and bang are routes to old servers, and "=?" may begin an encoded word (RFC 2047).
 _OF_THE_SENDER = ("display_name_has_other_address", "mixed_script_name", "idn_sender", "several_senders")
 _LOCAL_PART = re.compile(r"(?!.*=\?)[^\x00-\x20\x7f-\xa0\"(),:;<>@\[\\\]%!\uff20\ufe6b]{1,64}")
+_GMAIL = ("[gmail]/", "[google mail]/")
 _UNSEEN = ("Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs")
 
 
@@ -34,6 +37,8 @@ def folder_access(folder: FolderState, profile: Profile) -> Access:
 
 
 def _names(match: str, folder: FolderState) -> bool:
+    if match.casefold() == GMAIL_VIEWS.casefold():
+        return folder.name.casefold().startswith(_GMAIL)
     if match.startswith("\\"):
         return match.casefold() == folder.role.casefold()
     name, pattern = unicodedata.normalize("NFC", folder.name), unicodedata.normalize("NFC", match)
@@ -47,27 +52,96 @@ def restricts(policy: ContentPolicy) -> bool:
 
     HTML and attachments are withheld from answers, but no query asks about them.
     """
-    return bool(not policy.bodies or policy.max_age or policy.from_allow or policy.from_deny or policy.subject_deny)
+    return bool(
+        not policy.bodies
+        or policy.max_age
+        or policy.from_allow
+        or policy.from_deny
+        or policy.subject_deny
+        or policy.rewrites
+    )
+
+
+_DROPPING = frozenset({"max_age", "from_allow", "from_deny", "subject_deny", "html", "attachments"})
+"""Keys of a policy that drop messages by their envelope, or withhold what no query asks about."""
+
+
+def shows_whole(policy: ContentPolicy, query: Query | None) -> bool:
+    """Whether messages are shown as they are or not at all, as far as a query can tell, without a look at their text.
+
+    Then the index answers for it as it does without a policy. A key that is not known here means no.
+    """
+    default = ContentPolicy()
+    changed = {name for name in ContentPolicy.model_fields if getattr(policy, name) != getattr(default, name)}
+    return changed <= _DROPPING and (_shows_whole_messages(policy) or not _asks_for_size(query))
+
+
+def _asks_for_size(query: Query | None) -> bool:
+    return query is not None and any(isinstance(each, Size) for each in conditions(query.filter))
 
 
 def visible(message: MirroredMessage, policy: ContentPolicy, now: datetime) -> MirroredMessage | None:
-    """The message as this policy shows it, None when it shows nothing of it."""
-    if policy.max_age is not None and message.internaldate < now - policy.max_age:
-        return None
-    if not _sender_allowed(message, policy) or denies_subject(policy.subject_deny, message.subject):
-        return None
-    changes: dict[str, Any] = {}
-    if not policy.bodies and (message.text or message.preview):
-        changes |= {"preview": "", "text": None if message.text is None else ""}
-    if message.html is not None and not (policy.bodies and policy.html):
-        changes["html"] = None
-    allowed = allowed_attachments(message.attachments, policy.attachments)
-    if allowed != message.attachments:
-        changes["attachments"] = allowed
-    findings = {name: count for name, count in message.findings.items() if _may_be_told(name, policy)}
-    if findings != message.findings:
-        changes["findings"] = findings
-    return replace(message, **changes) if changes else message
+    """The message as this policy shows it, None when it shows nothing of it.
+
+    Marks (`server.redaction.markers`) stand where something was left out.
+    """
+    return Sight(policy, now)(message)
+
+
+class Sight:
+    """`visible` for many messages, with what depends on the policy alone worked out once."""
+
+    def __init__(self, policy: ContentPolicy, now: datetime) -> None:
+        self._policy = policy
+        self._oldest = None if policy.max_age is None else now - policy.max_age
+        self._rewriting = rewriting_of(policy)
+        self._is_whole = _shows_whole_messages(policy)
+
+    def __call__(self, message: MirroredMessage) -> MirroredMessage | None:
+        """The message as the policy shows it, None when it shows nothing of it."""
+        policy = self._policy
+        if self._oldest is not None and message.internaldate < self._oldest:
+            return None
+        if not _sender_allowed(message, policy) or denies_subject(policy.subject_deny, message.subject):
+            return None
+        changes: dict[str, Any] = {}
+        if not policy.bodies and (message.text or message.preview):
+            changes |= {"preview": "", "text": None if message.text is None else ""}
+        if message.html is not None and not (policy.bodies and policy.html):
+            changes["html"] = None
+        allowed = allowed_attachments(message.attachments, policy.attachments)
+        if allowed != message.attachments:
+            changes["attachments"] = allowed
+        findings = {name: count for name, count in message.findings.items() if _may_be_told(name, policy)}
+        if findings != message.findings:
+            changes["findings"] = findings
+        shown = replace(message, **changes) if changes else message
+        if self._rewriting is not None:
+            shown = self._rewriting.message(shown)
+        return shown if self._is_whole else replace(shown, size=_octets(shown, policy))
+
+
+def _shows_whole_messages(policy: ContentPolicy) -> bool:
+    """Whether nothing of any message is withheld but its HTML, so that the size upstream tells nothing more."""
+    rule = policy.attachments
+    return (
+        policy.bodies
+        and not policy.rewrites
+        and rule is not False
+        and "*/*" in rule.types
+        and rule.max_size >= MAX_MESSAGE
+    )
+
+
+def _octets(shown: MirroredMessage, policy: ContentPolicy) -> int:
+    """The size of what is shown. The size upstream would tell how much was withheld."""
+    if not policy.bodies:
+        text = 0
+    elif shown.text is not None:
+        text = len(shown.text.encode("utf-8"))
+    else:
+        text = shown.text_octets
+    return text + sum(attachment.size for attachment in shown.attachments)
 
 
 def _may_be_told(finding: str, policy: ContentPolicy) -> bool:
@@ -77,11 +151,13 @@ def _may_be_told(finding: str, policy: ContentPolicy) -> bool:
     return policy.bodies or finding in _OF_THE_SENDER
 
 
-def view(policy: ContentPolicy, now: datetime) -> Callable[[MirroredMessage], MirroredMessage | None] | None:
+def view(
+    policy: ContentPolicy, now: datetime, query: Query | None = None
+) -> Callable[[MirroredMessage], MirroredMessage | None] | None:
     """`visible` for a query to be computed from, None when the query's answer does not depend on it."""
-    if not restricts(policy):
+    if not restricts(policy) and not (_asks_for_size(query) and not _shows_whole_messages(policy)):
         return None
-    return lambda message: visible(message, policy, now)
+    return Sight(policy, now)
 
 
 def _sender_allowed(message: MirroredMessage, policy: ContentPolicy) -> bool:

@@ -1,4 +1,4 @@
-"""Writes that did not succeed, in words for the client: what happened, and what it can do now."""
+"""Reads and writes that did not succeed, in words for the client: what happened, and what it can do now."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -7,16 +7,46 @@ from contextlib import contextmanager
 from mirror.errors import (
     AuthenticationRefused,
     MessageChanged,
+    MirrorAbsent,
+    MirrorCorrupt,
+    QueryError,
+    QueryTooSlow,
     StoreError,
     UpstreamBroken,
     UpstreamRefused,
     UpstreamUnavailable,
 )
 from server.audit import AuditUnwritable
+from server.mailbox import NoSuchFolder, NoSuchMessage, ReadOnly
 from server.outbound import Denied
 from server.state import KeyUsed, StateUnavailable, StillSending, TooManySends
 from server.submission import RecipientsRefused, SubmissionRefused, SubmissionUnavailable, SubmissionUncertain
 from server.tool import Declined
+
+NO_FOLDER = "No such folder. list_folders names the folders there are."
+NOT_MIRRORED = "This mailbox is not mirrored yet. Try again in a minute."
+NOT_YET = "The text of this message is not mirrored yet. Read it again in a moment."
+CLOSED = "The mail server does not let this account open this folder; only what was mirrored before is shown."
+WITHHELD = "The policy of this token withholds the text of messages."
+
+
+@contextmanager
+def reading(no_message: str) -> Iterator[None]:
+    """Errors of the mirror as what the client can do about them. no_message: what to say of an id without message."""
+    try:
+        yield
+    except MirrorAbsent:
+        raise Declined(NOT_MIRRORED) from None
+    except NoSuchFolder:
+        raise Declined(NO_FOLDER) from None
+    except NoSuchMessage:
+        raise Declined(no_message) from None
+    except ReadOnly:
+        raise Declined("This folder may be read only.", "folders.access") from None
+    except (QueryError, QueryTooSlow) as exc:
+        raise Declined(str(exc)) from None
+    except MirrorCorrupt:
+        raise Declined("The mirror of this mailbox is damaged and will be built again. Try again later.") from None
 
 
 @contextmanager

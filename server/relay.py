@@ -1,28 +1,22 @@
 """The relay tool set: seven tools over one mailbox. The only place where its errors become tool errors."""
 
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from mcp.server.lowlevel import Server
 
-from mirror.errors import (
-    MirrorAbsent,
-    MirrorCorrupt,
-    QueryError,
-    QueryTooSlow,
-)
+from mirror.errors import MirrorAbsent
 from mirror.message import Attachment
-from mirror.mirrored import FolderState, MirroredMessage, State
+from mirror.mirrored import FolderState, MirroredMessage
 from mirror.query.himalaya import parse_himalaya
 from mirror.query.order import Position
 from server.audit import Audit
 from server.auth import Caller
-from server.mailbox import Mailbox, Mailboxes, NoSuchFolder, NoSuchMessage, ReadOnly
+from server.mailbox import Mailbox, Mailboxes, NoSuchMessage, ReadOnly
 from server.outbound import Draft, Outbound, plain_addresses
-from server.refusal import changing_flags, sending
+from server.reading import Found, Reading
+from server.refusal import CLOSED, NOT_YET, WITHHELD, changing_flags, reading, sending
 from server.relay_arguments import (
     ListFolders,
     ListMessages,
@@ -42,24 +36,17 @@ from server.shown import (
     headers,
     how_far_back,
     instant,
+    known_of,
     people,
     piece_end,
 )
 from server.tool import CHANGES, READS, SENDS, Answer, Declined, Tool, tool_server
 
 PAGE = 20
-BODY_WAIT = 10.0
-_WAITERS = 8
-_POLL = 0.1
 
-NO_FOLDER = "No such folder. list_folders names the folders there are."
 NO_MESSAGE = "No such message in this folder. List or search it again for current uids."
 BAD_CURSOR = "cursor is not valid for this request; start again without a cursor"
-NOT_MIRRORED = "This mailbox is not mirrored yet. Try again in a minute."
-NOT_YET = "The text of this message is not mirrored yet. Read it again in a moment."
 MIRROR_FOLLOWS = "The mail server has made the change. The mirror could not write it down yet and will follow."
-CLOSED = "The mail server does not let this account open this folder; only what was mirrored before is shown."
-WITHHELD = "The policy of this token withholds the text of messages."
 
 INSTRUCTIONS = """\
 One mailbox, read from a local mirror. Start with list_folders and use its names; messages are named by the uid that a \
@@ -77,7 +64,7 @@ class Relay:
         self._mailboxes = mailboxes
         self._outbound = outbound
         self._url = url
-        self._waiters = threading.BoundedSemaphore(_WAITERS)
+        self._reading = Reading(mailboxes)
 
     def list_folders(self, caller: Caller, _: ListFolders) -> Answer:
         """The names of the folders that may be read."""
@@ -86,15 +73,12 @@ class Relay:
                 folders = mailbox.folders()
         except MirrorAbsent:
             folders = []
-        opened = [folder for folder in folders if not folder.is_closed]
-        times = [folder.as_of for folder in opened]
-        complete = bool(folders) and all(folder.complete for folder in opened)
-        days = [folder.complete_back_to for folder in opened if not folder.complete]
+        known = known_of(folders)
         return {
             "folders": [folder.name for folder in folders],
-            "as_of": instant(min((at for at in times if at is not None), default=None) if all(times) else None),
-            "complete": complete,
-            **how_far_back(None if complete or None in days else max(filter(None, days), default=None)),
+            "as_of": instant(known.as_of),
+            "complete": known.complete,
+            **how_far_back(known.back_to),
         }
 
     def list_messages(self, caller: Caller, asked: ListMessages) -> Answer:
@@ -129,28 +113,32 @@ class Relay:
     def read_message(self, caller: Caller, asked: ReadMessage) -> Answer:
         """One message with its body."""
 
-        def compose(mailbox: Mailbox, folder: FolderState, found: _Found) -> Answer:
+        def compose(mailbox: Mailbox, folder: FolderState, found: Found) -> Answer:
             message = found[asked.uid]
             if message is None:
                 raise NoSuchMessage(asked.uid)
-            limit = caller.policy.content.max_body_chars
+            content = caller.policy.content
+            limit = min(content.max_body_chars, content.max_answer_chars)
             return {**self._message(mailbox, asked.uid, message, asked.offset, limit), **_freshness(folder)}
 
-        return self._read(caller, asked.folder, [asked.uid], compose)
+        with reading(NO_MESSAGE):
+            return self._reading.read(caller, asked.folder, [asked.uid], compose)
 
     def read_messages(self, caller: Caller, asked: ReadMessages) -> Answer:
         """Several messages with their bodies, in the order asked for."""
 
-        def compose(mailbox: Mailbox, folder: FolderState, found: _Found) -> Answer:
+        def compose(mailbox: Mailbox, folder: FolderState, found: Found) -> Answer:
             bodies = [len(message.text or "") for message in found.values() if message is not None]
-            limit = fair_share(bodies, caller.policy.content.max_body_chars)
+            content = caller.policy.content
+            limit = fair_share(bodies, content.max_body_chars, content.max_answer_chars)
             messages = [
                 {"uid": uid, "error": NO_MESSAGE} if message is None else self._message(mailbox, uid, message, 0, limit)
                 for uid, message in found.items()
             ]
             return {"messages": messages, **_freshness(folder)}
 
-        return self._read(caller, asked.folder, asked.uids, compose)
+        with reading(NO_MESSAGE):
+            return self._reading.read(caller, asked.folder, asked.uids, compose)
 
     def send_message(self, caller: Caller, asked: SendMessage) -> Answer:
         """Send a mail; answers once the provider has taken it."""
@@ -175,56 +163,12 @@ class Relay:
     @contextmanager
     def _open(self, caller: Caller) -> Iterator[Mailbox]:
         try:
-            with self._mailboxes.open(caller) as mailbox:
+            with reading(NO_MESSAGE), self._mailboxes.open(caller) as mailbox:
                 yield mailbox
-        except MirrorAbsent:
-            raise Declined(NOT_MIRRORED) from None
-        except NoSuchFolder:
-            raise Declined(NO_FOLDER) from None
-        except NoSuchMessage:
-            raise Declined(NO_MESSAGE) from None
-        except ReadOnly:
-            raise Declined("This folder may be read only.", "folders.access") from None
         except NotSealed:
             raise Declined(BAD_CURSOR) from None
         except TooLongToSeal:
             raise Declined("This order has too many sort keys to page through: use fewer.") from None
-        except (QueryError, QueryTooSlow) as exc:
-            raise Declined(str(exc)) from None
-        except MirrorCorrupt:
-            raise Declined("The mirror of this mailbox is damaged and will be built again. Try again later.") from None
-
-    def _read(
-        self,
-        caller: Caller,
-        folder_name: str,
-        uids: Sequence[str],
-        compose: Callable[[Mailbox, FolderState, "_Found"], Answer],
-    ) -> Answer:
-        with self._open(caller) as mailbox:
-            folder = mailbox.folder(folder_name)
-            found = _find(mailbox, folder, uids)
-            missing = _without_text(found, caller)
-            if not missing:
-                return compose(mailbox, folder, found)
-        self._wait_for_text(caller, folder_name, uids, missing)
-        with self._open(caller) as mailbox:
-            folder = mailbox.folder(folder_name)
-            return compose(mailbox, folder, _find(mailbox, folder, uids))
-
-    def _wait_for_text(self, caller: Caller, folder_name: str, uids: Sequence[str], missing: list[int]) -> None:
-        self._mailboxes.mirrors.want(caller.user, caller.provider, missing)
-        # Waiting takes a thread: when too many wait already, the answer comes at once and says to ask again.
-        if not self._waiters.acquire(blocking=False):
-            return
-        try:
-            deadline = time.monotonic() + BODY_WAIT
-            while missing and time.monotonic() < deadline:
-                time.sleep(_POLL)
-                with self._open(caller) as mailbox:
-                    missing = _without_text(_find(mailbox, mailbox.folder(folder_name), uids), caller)
-        finally:
-            self._waiters.release()
 
     def _message(
         self, mailbox: Mailbox, uid: str, message: MirroredMessage, offset: int, limit: int
@@ -262,25 +206,6 @@ class Relay:
             "size": attachment.size,
         }
         return {**descriptor, "url": f"{self._url}/attachments/{word}"} if self._url else descriptor
-
-
-_Found = dict[str, MirroredMessage | None]
-
-
-def _find(mailbox: Mailbox, folder: FolderState, uids: Sequence[str]) -> _Found:
-    found: _Found = {}
-    for uid in uids:
-        try:
-            found[uid] = mailbox.message(folder, uid)
-        except NoSuchMessage:
-            found[uid] = None
-    return found
-
-
-def _without_text(found: _Found, caller: Caller) -> list[int]:
-    if not caller.policy.content.bodies:
-        return []
-    return [message.content for message in found.values() if message is not None and message.state < State.TEXT]
 
 
 def _binding(mailbox: Mailbox, tool: str, folder: FolderState, query: str) -> list[bytes]:

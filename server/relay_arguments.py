@@ -4,12 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from server.tool import Arguments, LongText, Text
-
-
-def _one_or_more(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
+from server.tool import Arguments, LongText, Text, one_or_more
 
 FolderName = Annotated[Text, Field(description="A folder name exactly as list_folders returned it.")]
 Uid = Annotated[Text, Field(description="A uid that a list or search of this folder returned.")]
@@ -61,7 +56,7 @@ class ReadMessages(Arguments):
     folder: FolderName
     uids: Annotated[
         list[Text],
-        BeforeValidator(_one_or_more),
+        BeforeValidator(one_or_more),
         Field(min_length=1, max_length=20, description="1 to 20 uids that a list or search of this folder returned."),
     ]
 
@@ -74,7 +69,7 @@ class SendMessage(Arguments):
     ]
     to: Annotated[
         list[Text],
-        BeforeValidator(_one_or_more),
+        BeforeValidator(one_or_more),
         Field(min_length=1, max_length=1_000, description="Plain addresses such as bob@example.org, one or more."),
     ]
     subject: Text
@@ -88,7 +83,7 @@ class UpdateMessageFlags(Arguments):
     uid: Uid
     flags: Annotated[
         list[Literal["seen", "flagged", "answered"]],
-        BeforeValidator(_one_or_more),
+        BeforeValidator(one_or_more),
         Field(min_length=1, max_length=3, description="One or more of seen, flagged, answered."),
     ]
     action: Literal["add", "remove"]

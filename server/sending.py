@@ -170,25 +170,30 @@ def _again(line: Submission) -> Sent:
 
 
 def check_draft(caller: Caller, draft: Draft) -> Envelope:
-    """Who the mail is from and for. Raises Denied."""
+    """Who the mail is from and for, when it may be sent. Raises Denied."""
+    envelope = check_form(caller, draft)
+    recipients = tuple(each.recipient for each in envelope.everybody)
+    if not recipients:
+        raise Denied(Denial("nobody to send it to"))
+    characters = len(draft.subject) + len(draft.text) + len(draft.html)
+    denial = check_outbound(recipients, characters, caller.policy.outbound)
+    if denial is not None:
+        raise Denied(denial)
+    return envelope
+
+
+def check_form(caller: Caller, draft: Draft) -> Envelope:
+    """Who the mail is from and for, when it can be written. Raises Denied."""
     sender = _own_address(caller.account, draft.from_)
     taken: set[str] = set()
     to, cc, bcc = (_people(texts, taken) for texts in (draft.to, draft.cc, draft.bcc))
-    envelope = Envelope(sender, to, cc, bcc)
-    if not taken:
-        raise Denied(Denial("nobody to send it to"))
     if breaks_lines(draft.subject):
         raise Denied(Denial("the subject holds a line break or another control character"))
     if any(not each.filename.strip() or breaks_lines(each.filename) for each in draft.attachments):
         raise Denied(Denial("an attachment needs a file name without control characters"))
     if draft.in_reply_to and not is_message_id(draft.in_reply_to):
         raise Denied(Denial("in_reply_to is no Message-ID"))
-    characters = len(draft.subject) + len(draft.text) + len(draft.html)
-    recipients = tuple(each.recipient for each in envelope.everybody)
-    denial = check_outbound(recipients, characters, caller.policy.outbound)
-    if denial is not None:
-        raise Denied(denial)
-    return envelope
+    return Envelope(sender, to, cc, bcc)
 
 
 def _people(texts: Sequence[str], taken: set[str]) -> tuple[Correspondent, ...]:

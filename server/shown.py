@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
 from mirror.message import Address
-from mirror.mirrored import MirroredMessage
+from mirror.mirrored import FolderState, MirroredMessage
 
-ANSWER_CHARS = 100_000
-"""Characters of bodies in one answer at most, however many messages it has."""
 MESSAGE_PEOPLE = 100
 FLAGS = {"seen": "\\Seen", "flagged": "\\Flagged", "answered": "\\Answered"}
 _ENVELOPE_PEOPLE = 10
@@ -25,7 +24,7 @@ def headers(uid: str, message: MirroredMessage, most_people: int) -> dict[str, o
     """What lists and readings show alike."""
     return {
         "uid": uid,
-        "subject": _shortened(message.subject, _SUBJECT_CHARS),
+        "subject": shortened_subject(message),
         "from": ", ".join(people(message.from_, most_people)),
         "to": people(message.to, most_people),
         "date": (message.date or message.internaldate).isoformat(),
@@ -33,6 +32,11 @@ def headers(uid: str, message: MirroredMessage, most_people: int) -> dict[str, o
         "has_attachments": any(not attachment.inline for attachment in message.attachments),
         "size": message.size,
     }
+
+
+def shortened_subject(message: MirroredMessage) -> str:
+    """The subject, of a bounded length."""
+    return _shortened(message.subject, _SUBJECT_CHARS)
 
 
 def people(addresses: Sequence[Address], limit: int) -> list[str]:
@@ -61,6 +65,28 @@ def instant(at: datetime | None) -> str | None:
     return None if at is None else at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How far some folders agree with the mail server, together. back_to: from that day on all mail is there."""
+
+    as_of: datetime | None
+    complete: bool
+    back_to: date | None
+
+
+def known_of(folders: Sequence[FolderState]) -> Known:
+    """What can be said of all of these folders; those that the server does not open are left out."""
+    opened = [folder for folder in folders if not folder.is_closed]
+    times = [folder.as_of for folder in opened]
+    complete = bool(folders) and all(folder.complete for folder in opened)
+    days = [folder.complete_back_to for folder in opened if not folder.complete]
+    return Known(
+        min((at for at in times if at is not None), default=None) if all(times) else None,
+        complete,
+        None if complete or None in days else max(filter(None, days), default=None),
+    )
+
+
 def how_far_back(day: date | None) -> dict[str, object]:
     """From which day on an incomplete folder has all mail; nothing where that cannot be told."""
     return {} if day is None else {"complete_back_to": day.isoformat()}
@@ -79,9 +105,9 @@ def piece_end(text: str, offset: int, limit: int) -> int:
     return gap + 1 if gap > offset + limit // 2 else end
 
 
-def fair_share(lengths: Sequence[int], most: int) -> int:
-    """The longest piece of each body such that all pieces together stay within the answer's limit."""
-    left = ANSWER_CHARS
+def fair_share(lengths: Sequence[int], most: int, together: int) -> int:
+    """The longest piece of each body, of at most so many characters, such that all pieces together are within limit."""
+    left = together
     for done, length in enumerate(sorted(lengths)):
         share = left // (len(lengths) - done)
         if length > share:

@@ -11,7 +11,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -32,6 +32,7 @@ from mcp.types import (
 from mcp.types import Tool as ToolDescription
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
+from config.identity import Profile
 from server.audit import Audit
 from server.auth import Caller
 from server.live import ConfigurationLost
@@ -59,31 +60,57 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
 
+def one_or_more(value: object) -> object:
+    """A list, also where a client sent the one text that should be in it."""
+    return [value] if isinstance(value, str) else value
+
+
 class Declined(Exception):
     """What was asked cannot be done; the text is for the client, which can act on it.
 
-    rule: the policy's rule that forbids it, for the audit log; "" when none does.
+    rule: the policy's rule that forbids it, for the audit log; "" when none does. details: the same for programs, as
+    structured content.
     """
 
-    def __init__(self, text: str, rule: str = "") -> None:
+    def __init__(self, text: str, rule: str = "", **details: object) -> None:
         super().__init__(text)
         self.rule = rule
+        self.details = details
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """An answer with what is said beside it. notes: a text block each. meta: the result's `_meta`."""
+
+    value: object
+    notes: Sequence[str] = ()
+    meta: Mapping[str, object] = field(default_factory=dict)
 
 
 A = TypeVar("A", bound=Arguments)
 Answer = Mapping[str, object]
 
 
+def _always(_: Profile) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):
-    """One tool. description: product text, read by models. run: called on a thread, its result becomes the answer."""
+    """One tool. description: product text, read by models. run: called on a thread, its result becomes the answer.
+
+    granted: whether a profile has this tool at all. operation: what has failed after a fault of ours, in the error
+    text that the gateway tools promise; "" for that of the others.
+    """
 
     name: str
     title: str
     description: str
     arguments: type[A]
-    run: Callable[[Caller, A], Answer]
+    run: Callable[[Caller, A], Answer | Noted]
     annotations: ToolAnnotations
+    granted: Callable[[Profile], bool] = _always
+    operation: str = ""
 
     def describe(self) -> ToolDescription:
         """What `tools/list` says of it."""
@@ -95,13 +122,14 @@ class Tool(Generic[A]):
             annotations=self.annotations,
         )
 
-    def call(self, caller: Caller, arguments: Mapping[str, Any]) -> Answer:
+    def call(self, caller: Caller, arguments: Mapping[str, Any]) -> Noted:
         """Check the arguments and run it. Raises Declined for everything that a client can mend."""
         try:
             checked = self.arguments.model_validate(arguments, by_alias=True)
         except ValidationError as exc:
             raise Declined(_problems(self, exc)) from None
-        return self.run(caller, checked)
+        answer = self.run(caller, checked)
+        return answer if isinstance(answer, Noted) else Noted(answer)
 
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
@@ -127,22 +155,33 @@ def input_schema(arguments: type[Arguments]) -> dict[str, Any]:
 
 
 def tool_server(
-    name: str, version: str, instructions: str, tools: Sequence[Tool[Any]], caller: Callable[[], Caller], audit: Audit
+    name: str,
+    version: str,
+    instructions: str,
+    tools: Sequence[Tool[Any]],
+    caller: Callable[[], Caller],
+    audit: Audit,
+    **offers: Any,
 ) -> Server[Any]:
-    """An MCP server with exactly these tools. caller: who sends the request being served. audit: what is told of it."""
+    """An MCP server with those of these tools that the caller's profile grants.
+
+    caller: who sends the request being served. audit: what is told of it. offers: the server's handlers for anything
+    else than tools.
+    """
     by_name = {tool.name: tool for tool in tools}
-    described = [tool.describe() for tool in tools]
-    schemas = {description.name: description.input_schema for description in described}
+    described = {tool.name: tool.describe() for tool in tools}
+    schemas = {description.name: description.input_schema for description in described.values()}
     threads: list[anyio.CapacityLimiter] = []
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=described)
+        profile = caller().policy
+        return ListToolsResult(tools=[described[tool.name] for tool in tools if tool.granted(profile)])
 
     async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         tool = by_name.get(params.name)
         if tool is None:
             audit.note("tool", "unknown", caller())
-            raise MCPError(INVALID_PARAMS, "Unknown tool; tools/list names those there are")
+            raise _unknown()
         if not threads:
             threads.append(anyio.CapacityLimiter(_THREADS))
         work = partial(_answer, tool, caller, audit, params.arguments or {})
@@ -155,6 +194,7 @@ def tool_server(
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         get_tool_input_schema=schemas.get,
+        **offers,
     )
 
 
@@ -164,35 +204,74 @@ def _answer(
     who: Caller | None = None
     try:
         who = caller()
-        answer = tool.call(who, arguments)
-        text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
-        audit.note("tool", "done", who, tool=tool.name, chars=len(text), **_counts(answer))
-        return _result(text)
+        _check_granted(tool, who)
+        who = who.named(arguments.get("account")) or who
+        noted = tool.call(who, arguments)
+        text = as_json(noted.value)
+        audit.note("tool", "done", who, tool=tool.name, chars=len(text), **_counts(noted.value))
+        return _result(text, *noted.notes, meta=noted.meta)
+    except MCPError:
+        audit.note("tool", "unknown", who)
+        raise
     except Declined as exc:
         if exc.rule:
             audit.note("tool", "denied", who, tool=tool.name, rule=exc.rule)
         else:
             audit.note("tool", "declined", who, tool=tool.name)
-        return _result(str(exc), is_error=True)
+        return _result(str(exc), details=exc.details, is_error=True)
     except ConfigurationLost:
         return _result("The configuration cannot be read; ask the operator.", is_error=True)
     except Exception as exc:  # noqa: BLE001 - the boundary: a fault of ours must not show its insides to a client
-        reference = secrets.token_hex(4)
-        # The message of an exception may quote mail, so only its place and type are logged.
-        log.error(  # noqa: TRY400 - a traceback is what must not be logged
-            "tool %s failed, reference %s: %s", tool.name, reference, _place(exc)
-        )
+        reference = failed(f"tool {tool.name}", exc)
         audit.note("tool", "error", who, tool=tool.name, reference=reference)
+        if tool.operation:
+            text = f"Failed to {tool.operation}. Check server logs for details."
+            return _result(text, details={"reference": reference}, is_error=True)
         return _result(f"Internal error, reference {reference}. The operator finds it in the log.", is_error=True)
 
 
-def _counts(answer: Answer) -> dict[str, int]:
+def failed(what: str, exc: BaseException) -> str:
+    """Log a fault of ours; returns the reference under which the operator finds it."""
+    reference = secrets.token_hex(4)
+    # The message of an exception may quote mail, so only its place and type are logged.
+    log.error("%s failed, reference %s: %s", what, reference, _place(exc))
+    return reference
+
+
+def _counts(answer: object) -> dict[str, int]:
     """How many of each thing an answer gives out."""
-    return {name: len(value) for name, value in answer.items() if isinstance(value, list)}
+    if isinstance(answer, list):
+        return {"items": len(answer)}
+    named = answer.items() if isinstance(answer, Mapping) else ()
+    return {name: len(value) for name, value in named if isinstance(value, list)}
 
 
-def _result(text: str, *, is_error: bool = False) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=is_error)
+def _unknown() -> MCPError:
+    return MCPError(INVALID_PARAMS, "Unknown tool; tools/list names those there are")
+
+
+def _check_granted(tool: Tool[Any], caller: Caller) -> None:
+    if not tool.granted(caller.policy):
+        raise _unknown()
+
+
+def as_json(value: object) -> str:
+    """A value as the one line of JSON that clients get."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _result(
+    *texts: str,
+    details: Mapping[str, object] | None = None,
+    meta: Mapping[str, object] | None = None,
+    is_error: bool = False,
+) -> CallToolResult:
+    return CallToolResult(
+        content=[TextContent(type="text", text=text) for text in texts],
+        structured_content=dict(details) if details else None,
+        _meta=dict(meta) if meta else None,
+        is_error=is_error,
+    )
 
 
 def _place(exc: BaseException) -> str:

@@ -1,5 +1,6 @@
 """How far a search has got, and when its time is up."""
 
+import logging
 import sqlite3
 import time
 from collections import deque
@@ -7,8 +8,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
+from mirror.query.sql import Value
+from mirror.query.ways import plan
+
+_log = logging.getLogger(__name__)
+
 _INSTRUCTIONS = 2_000
 """SQLite instructions between two looks at the clock."""
+_MANY = 5_000
+"""Messages tested for one page that are worth a line in the log."""
 
 Pair = tuple[int, int]
 _DONE = -(2**62)
@@ -31,7 +39,9 @@ class Progress:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._end = 0.0
+        self._began = self._end = 0.0
+        self._tested = 0
+        self._statement: tuple[str, tuple[Value, ...]] = ("", ())
         self._reached = 0
         self._reached_pending = _DONE
         self._produced: dict[int, deque[Pair]] = {}
@@ -41,7 +51,9 @@ class Progress:
 
     def start(self, seconds: float) -> None:
         """From now on, statements are interrupted when that many seconds have passed."""
-        self._end = time.monotonic() + seconds
+        self._began = time.monotonic()
+        self._end = self._began + seconds
+        self._tested = 0
         self._produced.clear()
         self._connection.set_progress_handler(self.is_over, _INSTRUCTIONS)
 
@@ -58,6 +70,22 @@ class Progress:
         finally:
             self._connection.set_progress_handler(self.is_over, _INSTRUCTIONS)
 
+    def tell(self, folder: int) -> None:
+        """Log a search that looked at many messages one by one: its plan, and not what was searched for."""
+        if self._tested >= _MANY:
+            statement, values = self._statement
+            facts = {
+                "folder": folder,
+                "tested": self._tested,
+                "milliseconds": round(1000 * (time.monotonic() - self._began)),
+                "plan": plan(self._connection, statement, values),
+            }
+            _log.info("a search looked at messages one by one", extra=facts)
+
+    def executing(self, statement: str, values: tuple[Value, ...]) -> None:
+        """The statement that is run from now on."""
+        self._statement = (statement, values)
+
     def is_over(self) -> bool:
         """Whether the time is up."""
         return time.monotonic() > self._end
@@ -69,6 +97,7 @@ class Progress:
         """
         slot = len(self._produced)
         ahead = self._produced[slot] = deque()
+        self.executing(statement, (slot, *values))
         try:
             for content, message, _ in self._connection.execute(statement, (slot, *values)):
                 ahead.popleft()
@@ -105,6 +134,7 @@ class Progress:
 
     def _reach(self, content: int) -> bool:
         self._reached = content
+        self._tested += 1
         return True
 
     def _reach_pending(self, content: int) -> bool:

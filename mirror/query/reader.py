@@ -8,44 +8,20 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from mirror.errors import MirrorAbsent, MirrorCorrupt, QueryTooSlow
+from mirror.errors import MirrorAbsent, MirrorCorrupt
 from mirror.listing import Place
 from mirror.mirrored import AccountState, FolderState, MirroredMessage, Quarantined
-from mirror.query import account, order, rows, sql
+from mirror.query import account, rows, sql
 from mirror.query.order import Position
-from mirror.query.plan import superset
-from mirror.query.progress import OutOfTime, Progress
-from mirror.query.search import Scope, Search, content_moment
-from mirror.query.tree import All, Node, OneOf, Positions, Query, ReceivedAt, conditions, evaluate, replace_nodes
-
-View = Callable[[MirroredMessage], MirroredMessage | None]
-"""What a profile sees of a message, or None. Its argument has text and headers where they are mirrored.
-
-A view is pure. It may drop fields and delete spans of text; whatever it puts in their place must be no text that a
-pattern could find. It leaves id, content, internaldate and size as they are, and adds nothing.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Messages of one folder in the order of the query.
-
-    after: where the next page starts, None when there is none; it may be the place of a message that a view hides, so
-    a client gets it sealed. searched_back_to: None, or the INTERNALDATE down to which the mirror was searched when the
-    time for one call ran out; `after` goes on from there. With a view it is the date of a message that the view shows,
-    or None where it showed none on the way: a date that could be a hidden message's is never given.
-    """
-
-    messages: list[MirroredMessage]
-    after: Position | None
-    searched_back_to: datetime | None = None
+from mirror.query.progress import Progress
+from mirror.query.search import Scope
+from mirror.query.searching import Page, Searching, View
+from mirror.query.tree import Node, OneOf, Positions, Query, conditions, replace_nodes
 
 
 class Reader:
@@ -152,12 +128,16 @@ class Reader:
         limit: int,
         view: View | None = None,
         since: datetime | None = None,
+        *,
+        is_whole: bool = False,
     ) -> Page:
         """The next `limit` messages of a folder that match, in the query's order.
 
         after: None for the first page, else what the previous page of the same query said. view: what the profile
-        sees; every condition and sort key is then computed from its result. Without a view the messages come without
-        text, with one as the view left them. since: the view shows nothing older, so that the search ends there.
+        sees; every condition and sort key is then computed from its result. is_whole: the view judges messages without
+        their text, and shows them as they are or not at all, as far as conditions and sort keys can tell. Messages come
+        without text, unless a view that is not whole left it. since: the view shows nothing older, so that the search
+        ends there.
         """
         wanted = query or Query()
         with self._reading():
@@ -165,111 +145,17 @@ class Reader:
             self._progress.start(self._deadline)
             try:
                 if wanted.filter is not None and any(isinstance(each, Positions) for each in conditions(wanted.filter)):
-                    wanted = Query(replace_nodes(wanted.filter, self._placed(folder_id, view)), wanted.order)
-                if view is not None:
-                    restricted = self._restricted_sorted if wanted.order else self._restricted
-                    return restricted(scope, wanted, after, limit, view, since)
-                return (self._sorted if wanted.order else self._newest)(scope, wanted, after, limit)
+                    placed = self._placed(folder_id, view, with_all=not is_whole)
+                    wanted = Query(replace_nodes(wanted.filter, placed), wanted.order)
+                search = Searching(self._connection, self._progress, scope, self._load_positions)
+                if view is None:
+                    return search.page(wanted, after, limit)
+                return search.page_of_view(wanted, after, limit, view, since, is_whole=is_whole)
             finally:
                 self._progress.stop()
+                self._progress.tell(folder_id)
 
-    def _newest(self, scope: Scope, query: Query, after: Position | None, limit: int) -> Page:
-        found: list[Position] = []
-        cut: Position | None = None
-        try:
-            for pair in self._search(scope, query.filter).newest_first(after, limit):
-                found.append(pair)
-                if len(found) > limit:
-                    break
-        except OutOfTime as exc:
-            cut = exc.position
-        return self._newest_page(self._load_positions(scope, found), after, limit, cut)
-
-    def _restricted(
-        self, scope: Scope, query: Query, after: Position | None, limit: int, view: View, since: datetime | None
-    ) -> Page:
-        found: list[MirroredMessage] = []
-        cut: Position | None = None
-        back_to: datetime | None = None
-        try:
-            for message in self._viewed(scope, query.filter, after, limit, view, since):
-                found.append(message)
-                if len(found) > limit:
-                    break
-        except OutOfTime as exc:
-            cut, back_to = exc.position, exc.shown_back_to
-        page = self._newest_page(found, after, limit, cut)
-        return page if page.searched_back_to is None else replace(page, searched_back_to=back_to)
-
-    @staticmethod
-    def _newest_page(found: list[MirroredMessage], after: Position | None, limit: int, cut: Position | None) -> Page:
-        if len(found) > limit:
-            last = found[limit - 1]
-            return Page(found[:limit], (last.content, last.id))
-        if cut is None:
-            return Page(found, None)
-        if cut >= (after or _BEFORE_ALL):
-            raise QueryTooSlow
-        return Page(found, cut, content_moment(int(cut[0])))
-
-    def _sorted(self, scope: Scope, query: Query, after: Position | None, limit: int) -> Page:
-        try:
-            found = self._search(scope, query.filter).sorted_positions(query.order, after, limit + 1)
-        except sqlite3.OperationalError:
-            if not self._progress.is_over():
-                raise
-            raise QueryTooSlow from None
-        messages = self._load_positions(scope, found[:limit])
-        return Page(messages, found[limit - 1] if len(found) > limit else None)
-
-    def _restricted_sorted(
-        self, scope: Scope, query: Query, after: Position | None, limit: int, view: View, since: datetime | None
-    ) -> Page:
-        shown: dict[Position, MirroredMessage] = {}
-        try:
-            for message in self._viewed(scope, query.filter, None, scope.messages, view, since):
-                position = order.keys(query.order, message)
-                if after is None or order.is_after(query.order, position, after):
-                    shown[position] = message
-        except OutOfTime:
-            raise QueryTooSlow from None
-        found = order.arranged(query.order, list(shown))
-        return Page([shown[each] for each in found[:limit]], found[limit - 1] if len(found) > limit else None)
-
-    def _viewed(
-        self,
-        scope: Scope,
-        node: Node | None,
-        after: Position | None,
-        limit: int,
-        view: View,
-        since: datetime | None,
-    ) -> Iterator[MirroredMessage]:
-        """What a profile sees of the messages that match for it, newest first."""
-        proposed = self._search(scope, _not_before(since, node)).newest_first(after, limit)
-        cut: tuple[int, int] | None = None
-        shown_back_to: datetime | None = None
-        while cut is None:
-            batch: list[Position] = []
-            try:
-                for pair in islice(proposed, _BATCH):
-                    batch.append(pair)
-            except OutOfTime as exc:
-                cut = exc.position
-            for message in self._load_positions(scope, batch, with_all=True):
-                shown = view(message)
-                if shown is None:
-                    continue
-                shown_back_to = shown.internaldate
-                if node is None or evaluate(node, shown):
-                    yield shown
-            if cut is None and len(batch) < _BATCH:
-                return
-            if cut is None and self._progress.is_over():
-                cut = (int(batch[-1][0]), int(batch[-1][1]))
-        raise OutOfTime(cut, shown_back_to)
-
-    def _placed(self, folder_id: int, view: View | None) -> Callable[[Node], Node]:
+    def _placed(self, folder_id: int, view: View | None, *, with_all: bool) -> Callable[[Node], Node]:
         """Replaces positions by the messages that are there."""
         places: list[int] | None = None
 
@@ -280,7 +166,7 @@ class Reader:
             if places is None:
                 places = [row[0] for row in self._connection.execute(_IN_UID_ORDER, (folder_id,))]
                 if view is not None:
-                    loaded = self._load(folder_id, places, with_all=True)
+                    loaded = self._load(folder_id, places, with_all=with_all)
                     places = [each.id for each in map(view, loaded) if each is not None]
             return OneOf(frozenset(places[index] for index in _indexes(node, len(places))))
 
@@ -296,9 +182,6 @@ class Reader:
             known = (now, Scope(folder_id, messages, max(total or 0, messages)))
             self._scopes[folder_id] = known
         return known[1]
-
-    def _search(self, scope: Scope, node: Node | None) -> Search:
-        return Search(self._connection, scope, node, self._progress)
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -330,21 +213,13 @@ class Reader:
         with_html: bool = False,
         with_headers: bool = False,
     ) -> list[MirroredMessage]:
-        loaded = (with_text or with_all, with_html, with_headers or with_all)
+        has_text = with_text or with_all
+        loaded = (has_text, with_html, with_headers or with_all, has_text)
         found = {
             row[0]: rows.message(row)
             for row in self._connection.execute(_MESSAGES, (*loaded, json.dumps(list(message_ids)), folder_id))
         }
         return [found[each] for each in message_ids if each in found]
-
-
-def _not_before(since: datetime | None, node: Node | None) -> Node | None:
-    """What to look at for a view that shows nothing older and may show what matches."""
-    wanted = None if node is None else superset(node)
-    if since is None:
-        return wanted
-    others = wanted.nodes if isinstance(wanted, All) else () if wanted is None else (wanted,)
-    return All((*others, ReceivedAt(">=", int(since.timestamp()))))
 
 
 def _indexes(node: Positions, count: int) -> Iterator[int]:
@@ -383,7 +258,8 @@ _MESSAGES = """
         content.internaldate, content.internaldate_zone, content.size, content.subject, content.sender,
         content.recipient, content.cc, content.bcc, content.reply_to, content.sent, content.sent_zone,
         content.message_id, content.in_reply_to, content.refs, content.preview, content.attachments,
-        content.findings, iif(?, body.text, NULL), iif(?, body.html, NULL), iif(?, body.headers, NULL)
+        content.findings, iif(?, body.text, NULL), iif(?, body.html, NULL), iif(?, body.headers, NULL),
+        iif(?, NULL, length(CAST(body.text AS BLOB)))
     FROM json_each(?) AS asked
     CROSS JOIN message ON message.id = asked.value
     JOIN folder ON folder.id = message.folder
@@ -398,6 +274,4 @@ _IN_UID_ORDER = """
     """
 _COUNT = "SELECT count(*) FROM message WHERE folder = ?"
 _TOTAL = "SELECT max(id) FROM message"
-_BATCH = 64
 _SCOPE_SECONDS = 60.0
-_BEFORE_ALL: Position = (2**62, 0)

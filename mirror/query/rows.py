@@ -10,7 +10,7 @@ from typing import Any
 from mirror.listing import Place
 from mirror.message import Address, Attachment
 from mirror.mirrored import FolderState, MirroredMessage, State
-from mirror.query.search import content_moment
+from mirror.query.span import content_moment
 
 Row = tuple[Any, ...]
 
@@ -74,6 +74,7 @@ def message(row: Row) -> MirroredMessage:
         attachments=() if row[22] == "[]" else tuple(Attachment(**each) for each in json.loads(row[22])),
         findings={} if row[23] == "{}" else json.loads(row[23]),
         text=row[24],
+        text_octets=row[27] or 0,
         html=None if row[25] is None else zlib.decompress(row[25]).decode(),
         headers=None if row[26] is None else tuple((name, value) for name, value in json.loads(row[26])),
     )

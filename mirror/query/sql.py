@@ -5,14 +5,15 @@ The functions that fragments use are registered by register().
 """
 
 import json
+import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from typing import Literal
 
-from mirror.fold import fold_keeping_separators, people
+from mirror.fold import fold_keeping_separators, holds_folded, people
 from mirror.query.tree import (
     SYSTEM_FLAGS,
     All,
@@ -33,10 +34,13 @@ from mirror.query.tree import (
     TextContains,
     header_holds,
     holds,
+    is_unfindable,
     lines_hold,
 )
 
 Value = str | int
+Tests = str | list["Tests"]
+"""A folded pattern, or ["and", …], ["or", …], ["not", …] of such."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +87,9 @@ _SIZE: dict[Relation, str] = {
     ">=": "content.size >= ?",
 }
 _TEXT = (
-    "(holds(content.subject, ?1) OR people_hold(content.sender, ?1) OR people_hold(content.recipient, ?1) "
-    "OR people_hold(content.cc, ?1) OR people_hold(content.bcc, ?1) OR holds(body.text, ?1) "
-    "OR lines_hold(body.headers, ?1))"
-).replace("?1", "?")
+    "text_holds(content.subject, content.sender, content.recipient, content.cc, content.bcc, body.text, body.headers,"
+    " ?)"
+)
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 
 
@@ -94,7 +97,8 @@ def register(connection: sqlite3.Connection) -> None:
     """Give a connection the functions that fragments use. A pattern is passed folded."""
     connection.create_function("holds", 2, _holds, deterministic=True)
     connection.create_function("people_hold", 2, _people_hold, deterministic=True)
-    connection.create_function("lines_hold", 2, _lines_hold, deterministic=True)
+    connection.create_function("text_holds", 8, _text_holds, deterministic=True)
+    connection.create_function("body_is", 2, _body_is, deterministic=True)
     connection.create_function("header_holds", 3, _header_holds, deterministic=True)
     connection.create_function("keyword", 2, _keyword, deterministic=True)
 
@@ -103,21 +107,21 @@ def exact(node: Node) -> Fragment:
     """The condition as a test of one row, equal to evaluate() of its message."""
     match node:
         case All(nodes):
-            return joined("AND", map(exact, nodes))
+            return joined("AND", _together(All, nodes))
         case Any(nodes):
-            return joined("OR", map(exact, nodes))
+            return joined("OR", _together(Any, nodes))
         case Not(inner):
             return opposite(exact(inner))
         case Contains(field, pattern):
             folded = fold_keeping_separators(pattern)
-            return _contains(_COLUMNS[field], 1, folded)
+            return _contains(_COLUMNS[field], folded)
         case HeaderContains(name, pattern):
             folded = fold_keeping_separators(pattern)
-            if _NUL in name + folded:
+            if is_unfindable(name + folded):
                 return FALSE
             return Fragment("header_holds(body.headers, ?, ?)", (name.lower(), folded))
         case TextContains(pattern):
-            return _contains(_TEXT, 7, fold_keeping_separators(pattern))
+            return _contains(_TEXT, fold_keeping_separators(pattern))
         case Sent(relation, day, or_received):
             fragment = Fragment(_SENT[relation], (day.toordinal() - _FIRST_DAY,))
             return fragment if or_received else joined("AND", (Fragment("content.sent IS NOT NULL"), fragment))
@@ -142,10 +146,36 @@ def exact(node: Node) -> Fragment:
 _NUL = "\0"
 
 
-def _contains(test: str, places: int, folded: str) -> Fragment:
-    if _NUL in folded:
+def _contains(test: str, folded: str) -> Fragment:
+    if is_unfindable(folded):
         return FALSE
-    return Fragment(test, (folded,) * places) if folded else TRUE
+    return Fragment(test, (folded,)) if folded else TRUE
+
+
+def _together(kind: type[All] | type[Any], nodes: Sequence[Node]) -> list[Fragment]:
+    """Conditions as fragments, those of bodies last and as one, so that a body is read and folded once for them all."""
+    of_body = [tests for each in nodes if (tests := _tests(each)) is not None]
+    if len(of_body) < 2:
+        return [exact(each) for each in nodes]
+    word = "and" if kind is All else "or"
+    others = [exact(each) for each in nodes if _tests(each) is None]
+    return [*others, Fragment("body_is(body.text, ?)", (json.dumps([word, *of_body]),))]
+
+
+def _tests(node: Node) -> Tests | None:
+    """Conditions of the body alone as lists, None for others and for those that no text decides."""
+    match node:
+        case Contains("body", pattern):
+            folded = fold_keeping_separators(pattern)
+            return folded if folded and not is_unfindable(folded) else None
+        case Not(inner):
+            return None if (tests := _tests(inner)) is None else ["not", tests]
+        case All(nodes) | Any(nodes) if nodes:
+            parts = [_tests(each) for each in nodes]
+            known = [each for each in parts if each is not None]
+            return ["and" if isinstance(node, All) else "or", *known] if len(known) == len(parts) else None
+        case _:
+            return None
 
 
 def joined(operator: Literal["AND", "OR"], fragments: Iterable[Fragment]) -> Fragment:
@@ -185,21 +215,61 @@ def _people_hold(addresses: str, folded_pattern: str) -> bool:
     return folded_pattern in _folded_people(addresses)
 
 
+_OTHERWISE_IN_JSON = re.compile(r'[\x00-\x1f\x7f:"\\]')
+
+
 def _pairs(headers: str | None) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in json.loads(headers)) if headers else ()
 
 
-def _lines_hold(headers: str | None, folded_pattern: str) -> bool:
-    # Where JSON escapes nothing and the pattern cannot reach from a name into its value, no line has what the whole
-    # does not have.
-    is_plain = headers is not None and "\\" not in headers and ":" not in folded_pattern and '"' not in folded_pattern
-    if headers is not None and is_plain and folded_pattern not in fold_keeping_separators(headers):
-        return False
-    return lines_hold(_pairs(headers), folded_pattern)
+def _text_holds(
+    subject: str,
+    sender: str,
+    recipient: str,
+    cc: str,
+    bcc: str,
+    text: str | None,
+    headers: str | None,
+    folded_pattern: str,
+) -> bool:
+    if holds_folded(subject if text is None else _NUL.join((subject, text)), folded_pattern):
+        return True
+    if any(folded_pattern in _folded_people(each) for each in (sender, recipient, cc, bcc)):
+        return True
+    return _may_be_in(headers, folded_pattern) and lines_hold(_pairs(headers), folded_pattern)
 
 
 def _header_holds(headers: str | None, lower_name: str, folded_pattern: str) -> bool:
-    return header_holds(_pairs(headers), lower_name, folded_pattern)
+    return _may_be_in(headers, folded_pattern) and header_holds(_pairs(headers), lower_name, folded_pattern)
+
+
+def _may_be_in(headers: str | None, folded_pattern: str) -> bool:
+    """False where no header can have the pattern, by the headers as they are stored.
+
+    JSON writes a value as it is but for quotes, backslashes and control characters, and a line has a colon more.
+    """
+    if headers is None:
+        return False
+    return _OTHERWISE_IN_JSON.search(folded_pattern) is not None or holds_folded(headers, folded_pattern)
+
+
+def _body_is(text: str | None, tests: str) -> bool:
+    return _is(_parsed(tests), fold_keeping_separators(text or ""))
+
+
+def _is(tests: Tests, folded: str) -> bool:
+    if isinstance(tests, str):
+        return tests in folded
+    word, *parts = tests
+    if word == "not":
+        return not _is(parts[0], folded)
+    return (all if word == "and" else any)(_is(each, folded) for each in parts)
+
+
+@lru_cache(maxsize=64)
+def _parsed(tests: str) -> Tests:
+    parsed: Tests = json.loads(tests)
+    return parsed
 
 
 def _keyword(flags: str, lower_keyword: str) -> bool:

@@ -4,6 +4,7 @@ evaluate() is the definition of right: pure, naive Python over one message. What
 answer equals a scan with evaluate().
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -197,7 +198,12 @@ def evaluate(node: Node, message: MirroredMessage) -> bool:
 
 def holds(text: str | None, folded_pattern: str) -> bool:
     """Whether a text has a folded pattern as a substring."""
-    return holds_folded(text or "", folded_pattern)
+    return not is_unfindable(folded_pattern) and holds_folded(text or "", folded_pattern)
+
+
+def is_unfindable(pattern: str) -> bool:
+    """Whether nothing can match: no mail has a NUL or noncharacter, and views put these where they left text out."""
+    return _UNFINDABLE.search(pattern) is not None
 
 
 def header_holds(headers: tuple[tuple[str, str], ...], lower_name: str, folded_pattern: str) -> bool:
@@ -303,6 +309,7 @@ class Budget:
         self._depth -= 1
 
 
+_UNFINDABLE = re.compile("[\x00\ufdd0-\ufdef]")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIELDS: tuple[Field, ...] = ("subject", "from", "to", "cc", "bcc", "body")
 

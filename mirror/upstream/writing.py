@@ -1,16 +1,24 @@
 """Writes to a mailbox, each with the proof that it happened to the message that was meant."""
 
+import contextlib
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime
 from imaplib import Time2Internaldate
 from typing import Literal
 
+from imapclient.imap_utf7 import encode as encode_utf7
+
 from mirror.errors import MessageChanged, UpstreamRefused
-from mirror.listing import Arrived, FlagsNow, Listed, Place, Removed
+from mirror.listing import Arrived, FlagsNow, Listed, ListedFolder, Place, Removed
 from mirror.upstream import answers, fetched
 from mirror.upstream.mailbox import PIECE, Mailbox
 
 DELETED = "\\Deleted"
+NEWEST = 30
+"""Messages of a folder in which a Message-ID is looked for whatever the server's search says."""
+SLOWEST_OCTETS = 50_000.0
+"""Octets a second that a connection is expected to carry at least."""
 
 
 class Upstream(Mailbox):
@@ -44,9 +52,7 @@ class Upstream(Mailbox):
         return self._store(place.uid, change, flags)
 
     def _store(self, uid: int, change: Literal["add", "remove"], flags: Collection[str]) -> FlagsNow:
-        words = " ".join(sorted(flags)).encode("ascii")
-        if any(octet in words for octet in b'\r\n\0(){%*"'):
-            raise UpstreamRefused("a flag with characters that no flag has")
+        words = _flag_words(flags)
         sign = b"+" if change == "add" else b"-"
         self._run("UID", b"STORE %d %sFLAGS (%s)" % (uid, sign, words))
         # A STORE of a uid that is gone, or that changes nothing, answers OK without data: asking again decides.
@@ -59,28 +65,54 @@ class Upstream(Mailbox):
         return FlagsNow(frozenset(now[1]), now[2])
 
     def move(self, place: Place, to: bytes, *, repeated: bool = False) -> Arrived:
-        """Move one message to another folder, and where it is there.
+        r"""Move one message to another folder, and where it is there.
 
-        By MOVE (RFC 6851) where the server can, else COPY and `remove`. repeated: an earlier try may have got as far as
-        the copy; one that is in the target already is not made again.
+        By MOVE (RFC 6851) where the server can, else COPY and `remove`; without UIDPLUS the original then stays, marked
+        \Deleted. repeated: an earlier try, whose answer was lost, may have got further: a copy that is in the target
+        already is not made again, and a message that is only there was moved.
         """
         if not answers.is_sendable(to):
             raise UpstreamRefused("a folder name with line breaks cannot be sent")
-        if self.has("MOVE"):
+        return self._move(place, to, repeated) if self.has("MOVE") else self._copy_away(place, to, repeated)
+
+    def _move(self, place: Place, to: bytes, repeated: bool) -> Arrived:
+        try:
             self._verify(place, writable=True)
-            answer = self._run("UID", b"MOVE %d %s" % (place.uid, answers.quoted(to)))
-            copied = self._copied(answer.get("COPYUID", []), place.uid)
-            # A MOVE of a uid that is gone answers OK too, and Outlook.com sends COPYUID without uids.
-            if copied.uid is None and self.flags_of(place.uid) is not None:
-                raise UpstreamRefused("the server answered OK but did not move the message")
-            return copied
-        there = self._find(place, to) if repeated else None
-        self._verify(place, writable=True)
+        except MessageChanged:
+            if repeated and (there := self._find(place, to)) is not None:
+                return there
+            raise
+        answer = self._run("UID", b"MOVE %d %s" % (place.uid, answers.quoted(to)))
+        copied = self._copied(answer.get("COPYUID", []), place.uid)
+        # A MOVE of a uid that is gone answers OK too, and Outlook.com sends COPYUID without uids.
+        if copied.uid is None and self.flags_of(place.uid) is not None:
+            raise UpstreamRefused("the server answered OK but did not move the message")
+        return copied
+
+    def _copy_away(self, place: Place, to: bytes, repeated: bool) -> Arrived:
+        try:
+            self._verify(place, writable=True)
+        except MessageChanged:
+            if repeated and (there := self._find(place, to)) is not None:
+                return there
+            raise
+        header = self._sections([place.uid], b"BODY.PEEK[HEADER]").get(place.uid, b"")
+        there = self._find(place, to, header) if repeated else None
         if there is None:
+            if repeated:
+                self._verify(place, writable=True)
             answer = self._run("UID", b"COPY %d %s" % (place.uid, answers.quoted(to)))
             there = self._copied(answer.get("COPYUID", []), place.uid)
-        self._remove(place.uid)
-        return there
+            if there.uid is None:
+                # OK proves nothing: a COPY of a uid that is gone answers the same.
+                there = self._find(place, to, header)
+                if there is None:
+                    raise UpstreamRefused("the server answered OK but did not copy the message")
+                self._verify(place, writable=True)
+        else:
+            self._verify(place, writable=True)
+        removed = self._remove(place.uid)
+        return there if removed.expunged else replace(there, left=removed.flags)
 
     def remove(self, place: Place) -> Removed:
         r"""Delete one message for good; where the server has no UIDPLUS it stays, marked \Deleted."""
@@ -102,16 +134,63 @@ class Upstream(Mailbox):
         """Store a message (with CR LF line ends, without NUL) in a folder, and where it is there."""
         if not answers.is_sendable(folder) or b"\0" in raw:
             raise UpstreamRefused("a NUL or a folder name with line breaks cannot be sent")
-        arguments = [answers.quoted(folder), b"(%s)" % " ".join(sorted(flags)).encode("ascii")]
+        arguments = [answers.quoted(folder), b"(%s)" % _flag_words(flags)]
         if internaldate is not None:
             arguments.append(Time2Internaldate(internaldate).encode("ascii"))
         self.unselect()
-        with self._translating():
+        with self._translating(), self._allowing(len(raw) / SLOWEST_OCTETS):
             self._imap.literal = raw
             words = self._complete("APPEND", self._send("APPEND", *arguments)).get("APPENDUID", [b""])[-1].split()
         if len(words) == 2 and all(word.isdigit() for word in words):
             return Arrived(int(words[0]), int(words[1]))
         return Arrived(None, None)
+
+    @contextlib.contextmanager
+    def _allowing(self, more: float) -> Iterator[None]:
+        """So many seconds more for each answer."""
+        connected = self._client.socket()
+        before = connected.gettimeout()
+        if before is not None:
+            connected.settimeout(before + more)
+        yield
+        connected.settimeout(before)
+
+    def find_message_id(self, folder: bytes, message_id: str) -> Arrived | None:
+        """Where a folder has the newest message with this Message-ID (without angle brackets); None where it has none.
+
+        What the server's search finds is read again: it may find parts of words, or run behind (the newest are looked
+        at whatever it says).
+        """
+        opened = self._open("EXAMINE", folder)
+        if not opened.exists:
+            return None
+        try:
+            searched = b'SEARCH HEADER Message-ID "%s"' % message_id.encode("ascii")
+            found = answers.search_lines(self._run("UID", searched).get("SEARCH", []))
+        except (UpstreamRefused, UnicodeEncodeError):
+            found = set()
+        newest = self._run("FETCH", b"%d:* (UID FLAGS)" % max(1, opened.exists - NEWEST + 1)).get("FETCH", [])
+        found.update(uid for uid, _, _ in fetched.flags(newest))
+        wanted = sorted(found)[-2 * NEWEST :]
+        blocks = self._sections(wanted, b"BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
+        same = [uid for uid, block in blocks.items() if _names(block, message_id)]
+        return Arrived(opened.uidvalidity, max(same)) if same else None
+
+    def arrived(self, folder: bytes, uid: int) -> Listed | None:
+        """A message of a folder as a sync would list it; None when it is gone."""
+        self._open("EXAMINE", folder)
+        return next(iter(self.enumerate_uids([uid])), None)
+
+    def create_folder(self, name: str) -> list[ListedFolder]:
+        """Make a folder, subscribed, and every folder there is then. UpstreamRefused when it is there already."""
+        raw = encode_utf7(name)
+        if not answers.is_sendable(raw):
+            raise UpstreamRefused("a folder name with line breaks cannot be sent")
+        self._run("CREATE", answers.quoted(raw))
+        with contextlib.suppress(UpstreamRefused):
+            # Many mail programs show only what is subscribed.
+            self._run("SUBSCRIBE", answers.quoted(raw))
+        return self.list_folders()[0]
 
     @staticmethod
     def _copied(codes: list[bytes], uid: int) -> Arrived:
@@ -121,11 +200,21 @@ class Upstream(Mailbox):
                 return Arrived(mapping[0], mapping[2][mapping[1].index(uid)])
         return Arrived(None, None)
 
-    def _find(self, place: Place, folder: bytes) -> Arrived | None:
+    def _find(self, place: Place, folder: bytes, header: bytes | None = None) -> Arrived | None:
+        """Where a folder has this message, by size, INTERNALDATE and Message-ID, and the whole header where given.
+
+        Without a Message-ID and a header nothing is found: too little would name it.
+        """
         opened = self._open("EXAMINE", folder)
         near = b"SEARCH LARGER %d SMALLER %d" % (max(0, place.size - 1), place.size + 1)
         found = answers.search_lines(self._run("UID", near).get("SEARCH", []))
-        same = [listed.uid for listed in self.enumerate_uids(found) if _is_at(listed, place)]
+        at = [listed.uid for listed in self.enumerate_uids(found) if _is_at(listed, place)]
+        headers = self._sections(at, b"BODY.PEEK[HEADER]") if at else {}
+        same = [
+            uid
+            for uid, block in headers.items()
+            if (block == header if header else bool(place.message_id) and _names(block, place.message_id))
+        ]
         return Arrived(opened.uidvalidity, max(same)) if same else None
 
     def _verify(self, place: Place, *, writable: bool) -> None:
@@ -139,6 +228,17 @@ class Upstream(Mailbox):
         block = fetched.bodies(untagged, (place.uid,)).get(place.uid, b"")
         if listed is None or not _is_at(listed, place) or not _has_message_id(block, place.message_id):
             raise MessageChanged(f"uid {place.uid} is gone or names another message")
+
+
+def _flag_words(flags: Collection[str]) -> bytes:
+    words = " ".join(sorted(flags))
+    if not words.isascii() or any(octet in words for octet in '\r\n\0(){%*"'):
+        raise UpstreamRefused("a flag with characters that no flag has")
+    return words.encode("ascii")
+
+
+def _names(block: bytes, message_id: str) -> bool:
+    return b"<%s>" % message_id.encode("ascii", "replace") in b"".join(block.split())
 
 
 def _is_at(listed: Listed, place: Place) -> bool:

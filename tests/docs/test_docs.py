@@ -29,7 +29,7 @@ def keys_of(model: type[BaseModel]) -> set[str]:
     """Every key that a table of the configuration may have, at any depth."""
     found = set()
     for name, field in model.model_fields.items():
-        found.add(name)
+        found.add(field.alias or name)
         for inner in models_in(field.annotation):
             found |= keys_of(inner)
     return found

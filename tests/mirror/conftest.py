@@ -8,8 +8,10 @@ import pytest
 from config.identity import Provider
 from mirror.parsing import Parsers
 from tests.mirror.mailbox import Mirror, provider_at
+from tests.mirror.scenario import Account, Server
 from tests.servers.dovecot import Dovecot
 from tests.servers.ports import PASSWORD
+from tests.servers.pymap import USER, Pymap
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +48,11 @@ def make_mirror(tmp_path: Path, parsers: Parsers) -> Iterator[Callable[[Provider
 def mirror(dovecot: Dovecot, user: str, password_file: Path, make_mirror: Callable[[Provider], Mirror]) -> Mirror:
     """A mirror of an empty mailbox on Dovecot."""
     return make_mirror(provider_at(dovecot.port, user, password_file))
+
+
+@pytest.fixture
+def account(request: pytest.FixtureRequest, user: str, password_file: Path) -> Account:
+    """An empty mailbox on the server whose fixture is named."""
+    server: Server = request.getfixturevalue(request.param)
+    owner = USER if isinstance(server, Pymap) else user
+    return Account(server, owner, provider_at(server.port, owner, password_file))

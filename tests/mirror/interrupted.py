@@ -1,16 +1,17 @@
-"""Passes that are killed: a process that runs one for each line it reads, and dies at the point the line names.
+"""Work that is killed: a process that does some for each line it reads, and dies at the point the line names.
 
-    {"work": "pass", "point": 12, "mirror": "/tmp/…", "provider": {…}}
+    {"work": "pass", "point": 12, "mirror": "/tmp/…", "provider": {…}, "prefix": "", "delimiter": "/"}
 
 A point is a commit or a network write, counted from 1, of SQLite and imaplib themselves: nothing in the program knows
-of it. Point 0 lets it live. Each line is answered with how many points there were, or with "killed". The pass runs in
-a fork, so that a kill costs no start of Python, and parses without children.
+of it. Point 0 lets it live. Each line is answered with how many points there were, or with "killed". It works in a
+fork, so that a kill costs no start of Python, and parses without children.
 """
 
 import imaplib
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from mirror.parsing import Crash
 from mirror.store import Store
 from mirror.sync import Pass
 from mirror.upstream import Upstream
+from tests.mirror.scenario import WRITES, Account
 
 
 class InlineParsers:
@@ -81,31 +83,53 @@ class Points:
         imaplib.IMAP4.send = counted  # type: ignore[method-assign, assignment]
 
 
-def run_pass(store: Store, provider: Provider) -> None:
+def run_pass(store: Store, provider: Provider, name: Callable[..., str]) -> None:
     """A whole pass."""
     parsers: Any = InlineParsers()
     Pass(store, provider.sync, parsers, lambda: Upstream.connect(provider), batch=8).run()
     store.sweep(before=float("inf"))
 
 
-def run_writes(store: Store, provider: Provider) -> None:
-    """The second message flagged, the third moved to Work, the fourth deleted, each upstream and then here."""
-    rows = store._connection.execute("SELECT id FROM message ORDER BY folder, uid LIMIT 4").fetchall()
-    folder = next(folder.id for folder in store.folders() if folder.name == "Work")
-    places = [store.place(row[0]) for row in rows]
+def run_writes(store: Store, provider: Provider, name: Callable[..., str]) -> None:
+    """Everything that we do ourselves, each upstream and then here."""
     with Upstream.connect(provider) as upstream:
-        assert places[1] is not None
-        now = upstream.store_flags(places[1], "add", ["\\Flagged"])
-        store.set_flags(rows[1][0], now.flags, now.modseq)
-        assert places[2] is not None
-        arrived = upstream.move(places[2], b"Work")
-        store.move(rows[2][0], folder, arrived.uidvalidity, arrived.uid)
-        assert places[3] is not None
-        upstream.remove(places[3])
-        store.forget(rows[3][0])
+        for write in WRITES:
+            write(store, upstream, name)
 
 
-WORK: dict[str, Callable[[Store, Provider], None]] = {"pass": run_pass, "writes": run_writes}
+WORK: dict[str, Callable[[Store, Provider, Callable[..., str]], None]] = {"pass": run_pass, "writes": run_writes}
+
+
+class Runner:
+    """That process, seen from a test."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.mirror.interrupted"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def run(self, mirror: Path, account: Account, point: int = 0, work: str = "pass") -> str:
+        """The answer to one line."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        provider = account.provider.model_dump(mode="json", exclude={"sync"})
+        names = {"prefix": account.server.prefix, "delimiter": account.server.delimiter}
+        asked = {"work": work, "point": point, "mirror": str(mirror), "provider": provider} | names
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline().strip()
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=10)
+        self._process.stdout.close()
+
+
+def _naming(asked: dict[str, str]) -> Callable[..., str]:
+    return lambda *levels: asked["prefix"] + asked["delimiter"].join(levels)
 
 
 def main() -> None:
@@ -118,7 +142,7 @@ def main() -> None:
             points = Points(asked["point"])
             with Store(Path(asked["mirror"])) as store:
                 points.watch(store)
-                WORK[asked["work"]](store, Provider.model_validate(asked["provider"]))
+                WORK[asked["work"]](store, Provider.model_validate(asked["provider"]), _naming(asked))
             os.write(writing, str(points.count).encode())
             os._exit(0)
         os.close(writing)

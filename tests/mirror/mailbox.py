@@ -18,6 +18,9 @@ from mirror.sync import Pass
 from mirror.upstream import Upstream
 from tests.servers.second_client import SecondClient
 
+Row = tuple[str, int, frozenset[str], str]
+"""Folder, uid, flags, SHA-256 of the message."""
+
 
 def provider_at(port: int, user: str, password_file: Path, **keys: object) -> Provider:
     """A provider whose IMAP server listens in clear on loopback."""
@@ -57,7 +60,7 @@ class Mirror:
         finally:
             connection.close()
 
-    def listing(self) -> set[tuple[str, int, frozenset[str], str]]:
+    def listing(self) -> set[Row]:
         """(folder, uid, flags, SHA-256 of the octets its content was read from) of every message that readers see."""
         found = self.rows(
             "SELECT folder.name, message.uid, message.flags, hex(content.digest) FROM message"
@@ -176,7 +179,7 @@ def _opens(attributes: frozenset[str]) -> bool:
     return not {"\\noselect", "\\nonexistent"} & {attribute.lower() for attribute in attributes}
 
 
-def truth(client: SecondClient) -> set[tuple[str, int, frozenset[str], str]]:
+def truth(client: SecondClient) -> set[Row]:
     """The same listing by an independent plain IMAP session."""
     found = set()
     for name, attributes in client.folders().items():

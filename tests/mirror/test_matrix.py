@@ -1,14 +1,12 @@
 """The whole story on every server: after each step the mirror equals a plain listing, and one more pass is idle."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from config.identity import Provider
-from tests.mirror.mailbox import Mirror, agree, assert_equal, provider_at
-from tests.mirror.scenario import STEPS, WRITES, Account, Server, append_through_us
-from tests.servers.pymap import USER, Pymap
+from tests.mirror.mailbox import Mirror, agree, assert_equal
+from tests.mirror.scenario import STEPS, WRITES, Account, append_through_us
 
 SERVERS = (
     "dovecot",
@@ -19,14 +17,7 @@ SERVERS = (
 )
 
 
-@pytest.fixture(params=SERVERS)
-def account(request: pytest.FixtureRequest, user: str, password_file: Path) -> Account:
-    """An empty mailbox on each server."""
-    server: Server = request.getfixturevalue(request.param)
-    owner = USER if isinstance(server, Pymap) else user
-    return Account(server, owner, provider_at(server.port, owner, password_file))
-
-
+@pytest.mark.parametrize("account", SERVERS, indirect=True)
 def test_mirror_follows_whatever_happens(account: Account, make_mirror: Callable[[Provider], Mirror]) -> None:
     mirror = make_mirror(account.provider)
     for step in STEPS:

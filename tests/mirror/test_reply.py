@@ -2,7 +2,7 @@
 
 import pytest
 
-from mirror.reply import preview_of, reply_text
+from mirror.reply import preview_of, quoted_spans, reply_text
 
 REPLIES = [
     ("New\n\n> old\n> older", "New"),
@@ -42,3 +42,13 @@ def test_preview_leaves_out_quotes_and_link_targets() -> None:
 def test_preview_of_nothing_but_a_quote_is_the_quote() -> None:
     assert preview_of("> old words") == "> old words"
     assert preview_of("") == ""
+
+
+def test_quoted_spans_cover_the_quote_and_what_introduces_it_and_nothing_else() -> None:
+    text = "Yes.\n\nOn Mon, 2 Mar 2026 Bob wrote:\n> a\n> b\n\nNo.\n>> c\n-- \nSignature\nBegin forwarded message:\nof"
+    covered = [text[start:end] for start, end in quoted_spans(text)]
+    assert covered == [
+        "On Mon, 2 Mar 2026 Bob wrote:\n> a\n> b",
+        ">> c",
+        "Begin forwarded message:\nof",
+    ]

@@ -95,6 +95,8 @@ def fill_mirror(settings: Settings, user: str, provider: str, folders: Sequence[
         for each in folders:
             if each.selectable:
                 _fill_folder(store, ids[each.name], each.mails)
+        store.begin_pass()
+        store.end_pass("{}", "")
 
 
 def _fill_folder(store: Store, folder_id: int, mails: Sequence[Mail]) -> None:
@@ -154,8 +156,8 @@ class Caller:
         headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {self.secret}"}
         if self.era == "modern":
             headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
-            if "name" in params:
-                headers["Mcp-Name"] = params["name"]
+            if named := params.get("name", params.get("uri")):
+                headers["Mcp-Name"] = named
             params["_meta"] = {
                 "io.modelcontextprotocol/protocolVersion": MODERN,
                 "io.modelcontextprotocol/clientCapabilities": {},
@@ -192,6 +194,7 @@ class Door:
         self.well = True
         # The protocol by name: asyncio turns Nagle's algorithm off only for sockets that say they are TCP.
         self._listener = socket.socket(proto=socket.IPPROTO_TCP)
+        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._listener.bind(("127.0.0.1", self.settings.server.port))
         config = http_options(build_app(self.parts, lambda: self.well), self.settings.server, certificate)
         self._server = uvicorn.Server(config)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from config.identity import AttachmentRule, ContentPolicy, OutboundPolicy, Profile
 from mirror.message import Address, Attachment
 from mirror.mirrored import FolderState, MirroredMessage, State
+from mirror.query.tree import Contains, Not, Query, Size
 from server.policy import (
     NotAnAddress,
     check_outbound,
@@ -18,6 +19,7 @@ from server.policy import (
     folder_access,
     parse_recipient,
     restricts,
+    shows_whole,
     visible,
 )
 
@@ -146,12 +148,7 @@ def test_visible_is_idempotent_and_never_adds(policy: ContentPolicy) -> None:
     once = visible(MESSAGE, policy, NOW)
     if once is not None:
         assert visible(once, policy, NOW) == once
-        assert (once.subject, once.from_, once.flags, once.size) == (
-            MESSAGE.subject,
-            MESSAGE.from_,
-            MESSAGE.flags,
-            MESSAGE.size,
-        )
+        assert (once.subject, once.from_, once.flags) == (MESSAGE.subject, MESSAGE.from_, MESSAGE.flags)
     if not restricts(policy):
         assert once is not None
         assert (once.text, once.preview) == (MESSAGE.text, MESSAGE.preview)
@@ -304,3 +301,19 @@ def test_findings_about_what_is_withheld_are_withheld_too(policy: ContentPolicy,
     shown = visible(message, policy, NOW)
     assert shown is not None
     assert set(shown.findings) == told
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_whole"),
+    [
+        (ContentPolicy(), True),
+        (ContentPolicy(quoted="strip"), False),
+        (ContentPolicy(links="domain", from_deny=("a@example.org",)), False),
+        (ContentPolicy(from_deny=("a@example.org",), subject_deny=("x*",), max_age=timedelta(days=3), html=True), True),
+        (ContentPolicy(bodies=False), False),
+        (ContentPolicy(bodies=False, from_allow=("a@example.org",)), False),
+    ],
+)
+def test_only_a_policy_that_drops_messages_shows_them_whole(policy: ContentPolicy, is_whole: bool) -> None:
+    assert shows_whole(policy, Query(Contains("body", "x"))) == is_whole
+    assert not shows_whole(policy, Query(Not(Size(">", 9))))

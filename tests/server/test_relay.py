@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import pytest
 
+from config.identity import ContentPolicy
 from mirror.mirrored import State
 from mirror.store import Store
 from server.auth import Authenticator
-from server.shown import ANSWER_CHARS
 from tests.server.conftest import FOLDERS, INBOX
 from tests.server.door import ASSISTANT, Answered, Caller, Door, Folder, Mail, fill_mirror, settings_for
 from tests.servers.ports import free_port
@@ -414,7 +414,7 @@ def test_many_long_bodies_share_one_answer(data_dir: Path) -> None:
         uids = [message["uid"] for message in caller.call("list_messages", folder="INBOX").value["messages"]]
         answer = caller.call("read_messages", folder="INBOX", uids=uids).value
         bodies = {message["subject"]: message["body"] for message in answer["messages"]}
-        assert sum(map(len, bodies.values())) <= ANSWER_CHARS
+        assert sum(map(len, bodies.values())) <= ContentPolicy().max_answer_chars
         assert bodies["short"].strip() == "short"
         assert all(len(body) > 4_000 for subject, body in bodies.items() if subject != "short")
 
@@ -434,7 +434,7 @@ def test_answers_say_how_fresh_and_whether_complete(data_dir: Path) -> None:
 
 
 def test_a_body_that_is_not_mirrored_is_asked_for_and_says_so(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.relay.BODY_WAIT", 0.3)
+    monkeypatch.setattr("server.reading.TEXT_WAIT", 0.3)
     with opened(data_dir, Folder("INBOX", [Mail("soon", state=State.HEADERS)])) as door:
         caller = door.caller()
         answer = caller.call("read_message", folder="INBOX", uid=uid_of(caller, "soon")).value

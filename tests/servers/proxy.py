@@ -18,9 +18,10 @@ class Fault:
     """What happens once the server has said `after` more bytes, over all connections.
 
     close: hang up as a server does. reset: hang up without a goodbye (RST). stall: nothing more, in either direction.
+    half: the client's next words reach the server in half, then both find the connection closed.
     """
 
-    kind: Literal["close", "reset", "stall"]
+    kind: Literal["close", "reset", "stall", "half"]
     after: int
 
 
@@ -39,6 +40,7 @@ class Proxy:
         self._target = target
         self._fault: Fault | None = None
         self._left = 0
+        self._halves = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -51,6 +53,7 @@ class Proxy:
     def fault(self, fault: Fault | None) -> None:
         self._left = fault.after if fault else 0
         self._fault = fault
+        self._halves = False
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -109,12 +112,17 @@ class Proxy:
 
     async def _say(self, line: "_Line", target: asyncio.StreamWriter) -> None:
         while chunk := await self._next(line):
-            target.write(chunk)
+            halved, self._halves = self._halves, False
+            target.write(chunk[: len(chunk) // 2] if halved else chunk)
             await target.drain()
+            if halved:
+                return
 
     async def _answer(self, line: "_Line", target: asyncio.StreamWriter) -> None:
         while chunk := await self._next(line):
             fault = self._fault if len(chunk) >= self._left else None
+            if fault and fault.kind == "half":
+                self._fault, self._halves, fault = None, True, None
             if fault:
                 chunk, self._fault = chunk[: self._left], None
             self._left -= len(chunk)

@@ -124,6 +124,15 @@ class SecondClient:
         self.examine(folder)
         return sorted(map(int, self._answer(*self.imap.uid("SEARCH", "ALL"))[0].split()))
 
+    def search(self, criteria: str | bytes) -> list[int]:
+        """The uids that match in the open folder. Criteria are UTF-8; literals are written `{5+}`."""
+        written = criteria.encode() if isinstance(criteria, str) else criteria
+        tag = self.imap._new_tag()
+        self.imap.send(tag + b" UID SEARCH CHARSET UTF-8 " + written + b"\r\n")
+        self._answer(*self.imap._command_complete("UID SEARCH", tag))
+        found = self.imap._untagged_response("OK", [None], "SEARCH")[1]
+        return [int(number) for line in found if line for number in line.split()]
+
     def status(self, folder: str) -> dict[str, int]:
         """`{"MESSAGES": 3, "UIDNEXT": 4, "UIDVALIDITY": 1700000000}`."""
         line = self._answer(*self.imap.status(_quoted(folder), "(MESSAGES UIDNEXT UIDVALIDITY)"))[0]

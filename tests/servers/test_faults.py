@@ -60,6 +60,16 @@ def test_the_proxy_resets_and_stalls(dovecot: Dovecot) -> None:
             received(proxy.port)
 
 
+def test_the_proxy_halves_what_a_client_says(dovecot: Dovecot) -> None:
+    with Proxy(dovecot.port) as proxy:
+        proxy.fault = Fault("half", after=0)
+        with pytest.raises(imaplib.IMAP4.abort):
+            imaplib.IMAP4(HOST, proxy.port, timeout=5)
+        client = imaplib.IMAP4(HOST, proxy.port, timeout=5)
+        assert client.noop()[0] == "OK"
+        client.shutdown()
+
+
 def test_a_proxy_without_a_server_hangs_up(dovecot: Dovecot) -> None:
     with Proxy(dovecot.port) as proxy:
         dovecot.stop()

@@ -1,5 +1,6 @@
 """Ways through the mirror: query plans, and searches that run out of time."""
 
+import logging
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -66,8 +67,12 @@ SORTED = "USE TEMP B-TREE FOR ORDER BY"
     [
         (Query(), "SEARCH message USING INDEX message_walk (folder=? AND content>? AND content<?)"),
         (
-            parse_himalaya("flag custom"),
+            parse_himalaya("not flag custom"),
             "SEARCH message USING INDEX message_walk (folder=? AND content>? AND content<?)",
+        ),
+        (
+            parse_himalaya("flag custom"),
+            "SEARCH keyword USING PRIMARY KEY (folder=? AND name=? AND content>? AND content<?)",
         ),
         (
             parse_himalaya("body common"),
@@ -266,6 +271,21 @@ def test_hostile_query_ends_in_its_time(mirror: Path, text: str) -> None:
         with suppress(QueryTooSlow):
             reader.page(1, parse_himalaya(text), None, 50)
         assert datetime.now(UTC) - started < timedelta(seconds=6)
+
+
+def test_search_that_looks_at_many_messages_logs_its_plan_and_not_its_pattern(
+    mirror: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(progress, "_MANY", 2_000)
+    with Reader(mirror) as reader, caplog.at_level(logging.INFO):
+        reader.page(1, parse_himalaya("body needle"), None, 10)
+        assert caplog.records == []
+        reader.page(1, parse_criteria("TEXT xyzzy LARGER 5"), None, 10)
+    [record] = caplog.records
+    told = vars(record)
+    assert (told["folder"], told["tested"]) == (1, 3_000)
+    assert "message_walk" in told["plan"]
+    assert "xyzzy" not in str(told)
 
 
 def test_interrupted_reader_reads_on(mirror: Path) -> None:

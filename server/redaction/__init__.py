@@ -1,0 +1,1 @@
+"""What a content policy leaves out of texts: redaction, links, quoted history. Pure."""

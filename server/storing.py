@@ -1,0 +1,76 @@
+"""Storing a mail in a folder, with the proof that it is there."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from mirror.content import read_envelope
+from mirror.errors import UpstreamUnavailable
+from mirror.listing import Arrived, Listed
+from mirror.store import Store
+from mirror.upstream import Upstream
+
+_MESSAGE_ID = re.compile(rb"^Message-ID:[ \t\r\n]*<([!-;=?-~]{1,900})>", re.IGNORECASE | re.MULTILINE)
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+class NoMessage(ValueError):
+    """The bytes begin with no header field, or hold a NUL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where a mail was stored. listed: as a sync would list it, None when the server does not say where it is."""
+
+    arrived: Arrived
+    listed: Listed | None
+
+
+def store_mail(upstream: Upstream, folder: bytes, raw: bytes, flags: Collection[str], again: bool) -> Stored:
+    """Store a mail, unless an earlier try did.
+
+    Where the server does not say the uid, the Message-ID finds it. A mail without one is not tried twice.
+    """
+    match = _MESSAGE_ID.search(header_of(raw))
+    message_id = match[1].decode("ascii") if match else ""
+    arrived = None
+    if again:
+        if not message_id:
+            raise UpstreamUnavailable("the connection was lost; whether the mail was stored is not known")
+        arrived = upstream.find_message_id(folder, message_id)
+    if arrived is None:
+        arrived = upstream.append(folder, raw, flags, datetime.now(UTC))
+    if arrived.uid is None and message_id:
+        arrived = upstream.find_message_id(folder, message_id) or arrived
+    return Stored(arrived, None if arrived.uid is None else upstream.arrived(folder, arrived.uid))
+
+
+def add_to_mirror(store: Store, folder_id: int, stored: Stored, header: bytes | None) -> int | None:
+    """The mirror's id of a message that upstream has just stored; None when the mirror cannot tell yet.
+
+    header: of a mail that we have written ourselves, so that it is listed at once; others are read by a parsing child.
+    """
+    row, arrived = store.folder(folder_id), stored.arrived
+    if stored.listed is None or row is None or row.uidvalidity != arrived.uidvalidity:
+        return None
+    store.add_listed(folder_id, [stored.listed])
+    found = store.at(folder_id, arrived.uidvalidity, arrived.uid)
+    if found is None:
+        return None
+    if header is not None:
+        store.set_envelopes([(found[1], read_envelope(header))])
+    store.want(found[1])
+    return found[0]
+
+
+def header_of(raw: bytes) -> bytes:
+    """The header block of a message."""
+    return raw.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+
+
+def with_line_ends(raw: bytes) -> bytes:
+    """The message with CR LF line ends (RFC 3501 4.3). Raises NoMessage."""
+    if b"\0" in raw or not re.match(rb"[!-9;-~]+[ \t]*:", raw):
+        raise NoMessage
+    return _LINE_END.sub(b"\r\n", raw)

@@ -1,0 +1,55 @@
+"""One-time codes: found where a mail speaks of one, in the languages that mails of this kind come in."""
+
+import pytest
+
+from server.redaction.codes import one_time_codes
+from server.redaction.plain import plain
+
+
+def found(text: str, *, everywhere: bool = False) -> list[str]:
+    """The codes of a text, as they are written there."""
+    read = plain(text)
+    return [text[slice(*read.original(span))] for span in one_time_codes(read.text, everywhere=everywhere)]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("Your verification code is 123456.", "123456"),
+        ("123 456 is your Google code", "123 456"),
+        ("G-482913 is your Google verification code.", "G-482913"),
+        ("Enter this code: X7K-9QP", "X7K-9QP"),
+        ("Use the following code\n\n   4821\n\nto sign in", "4821"),
+        ("Your one-time password:\n\n4 8 2 9 1 3", "4 8 2 9 1 3"),
+        ("PIN: 0815", "0815"),
+        ("https://example.org/login?pin=482913", "482913"),
+        ("Ihr Best\u00e4tigungscode lautet 48-29-13", "48-29-13"),
+        ("Votre code de v\u00e9rification : 829131", "829131"),
+        ("Tu c\u00f3digo de verificaci\u00f3n es 829131", "829131"),
+        ("Il tuo codice di verifica: 829131", "829131"),
+        ("\u041a\u043e\u0434: 482913", "482913"),
+        ("\u60a8\u7684\u9a8c\u8bc1\u7801\u662f 829131", "829131"),
+        ("\u8a8d\u8a3c\u756a\u53f7 \uff18\uff12\uff19\uff11\uff13\uff11", "\uff18\uff12\uff19\uff11\uff13\uff11"),
+        ("\uc778\uc99d\ubc88\ud638 829131", "829131"),
+        ("Your verifi\u200bcation code is 12\u200b3456", "12\u200b3456"),
+    ],
+)
+def test_a_code_is_found_beside_the_words_for_one(text: str, code: str) -> None:
+    assert found(text) == [code]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Meeting 2026 in room 4711",
+        "The parcel 482913 has arrived",
+        "Your verification code comes by post on 2026-11-30 at 10:45 and costs 20.50",
+        f"Your security code was changed.{' ' * 400}Room 4711",
+    ],
+)
+def test_other_numbers_stay(text: str) -> None:
+    assert found(text) == []
+
+
+def test_everywhere_means_the_whole_text() -> None:
+    assert found(f"482913{' ' * 400}AB12CD and words", everywhere=True) == ["482913", "AB12CD"]
