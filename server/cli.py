@@ -17,6 +17,7 @@ from config.settings import ConfigError
 from mirror.errors import MirrorError
 from mirror.log import configure_logging
 from server.audit_command import audit
+from server.cleanup_command import cleanup
 from server.command import ConfigOption
 from server.command import load as _load
 from server.key_command import keys
@@ -46,6 +47,7 @@ def main() -> None:
 
 
 main.add_command(audit)
+main.add_command(cleanup)
 main.add_command(keys)
 main.add_command(status)
 main.add_command(sync)
