@@ -110,6 +110,8 @@ class Server(Frozen):
     public_url: str = ""
     data_dir: Path = Path("~/.local/share/postmirror")
     workspace: Path = Path("~/postmirror-workspace")
+    workspace_by_user: bool = True
+    workspace_quota: Annotated[int, Field(ge=0)] = 2_000_000_000
     behind_proxy: bool = False
     trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = ("127.0.0.1", "::1")
     tls_cert_file: Path | None = None
@@ -372,6 +374,12 @@ class Settings(Frozen):
     users: Mapping[Slug, User] = Field(default_factory=dict)
     profiles: Mapping[Slug, Profile] = Field(default_factory=dict)
     tokens: tuple[Token, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_user_a_workspace(self) -> "Settings":
+        if not self.server.workspace_by_user and len(self.users) > 1:
+            raise ValueError("workspace_by_user = false is for one user: several must not share their files")
+        return self
 
     @model_validator(mode="after")
     def _tokens_resolve(self) -> "Settings":

@@ -20,7 +20,14 @@ from server.audit import AuditUnwritable
 from server.mailbox import NoSuchFolder, NoSuchMessage, ReadOnly
 from server.outbound import Denied
 from server.state import KeyUsed, StateUnavailable, StillSending, TooManySends
-from server.submission import RecipientsRefused, SubmissionRefused, SubmissionUnavailable, SubmissionUncertain
+from server.submission import (
+    AddressesNotTaken,
+    MailTooLarge,
+    RecipientsRefused,
+    SubmissionRefused,
+    SubmissionUnavailable,
+    SubmissionUncertain,
+)
 from server.tool import Declined
 
 NO_FOLDER = "No such folder. list_folders names the folders there are."
@@ -115,6 +122,16 @@ def sending() -> Iterator[None]:
     except RecipientsRefused as exc:
         named = ", ".join(f"{address} ({reply})" for address, reply in exc.refused)
         raise Declined(f"Not sent: the mail server refused {named}. Nobody received it.") from None
+    except MailTooLarge as exc:
+        raise Declined(
+            f"Not sent: the mail has {exc.size} bytes and the mail server takes {exc.limit} at most. "
+            "Nobody received it."
+        ) from None
+    except AddressesNotTaken as exc:
+        raise Declined(
+            f"Not sent: the mail server takes no addresses outside ASCII: {', '.join(exc.addresses)}. "
+            "Nobody received it."
+        ) from None
     except SubmissionRefused as exc:
         raise Declined(f"Not sent: the mail server refused the mail ({exc.reply}). Nobody received it.") from None
     except AuthenticationRefused:

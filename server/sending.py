@@ -17,6 +17,7 @@ from server.policy import Denial, NotAnAddress, check_outbound, parse_recipient
 from server.proofreading import Ambiguous
 from server.state import State, StateUnavailable
 from server.submission import (
+    Login,
     Parcel,
     RecipientsRefused,
     SubmissionRefused,
@@ -139,7 +140,7 @@ class Sending:
         self._journal(line, state, reason)
         log.warning("send: %s (%s) identity=%s message_id=%s", state, reason, caller.identity, parcel.message_id)
 
-    def _login(self, account: Provider, endpoint: Endpoint) -> tuple[str, str] | None:
+    def _login(self, account: Provider, endpoint: Endpoint) -> Login | None:
         user, source = account.login(endpoint)
         if source is None:
             return None
@@ -148,7 +149,7 @@ class Sending:
                 self._secrets[source] = source.read()
             except SecretUnavailable as exc:
                 raise AuthenticationRefused(str(exc)) from exc
-        return user, self._secrets[source]
+        return Login(user, self._secrets[source])
 
 
 def _with(entry: Entry, parcel: Parcel) -> Entry:

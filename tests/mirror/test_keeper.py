@@ -1,9 +1,12 @@
 """A keeper holds its mirror, keeps its connection, pauses when told to, and takes over what was left."""
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -11,6 +14,7 @@ from config.identity import Provider
 from mirror.keeper import TAKE_OVER_EVERY, Keeper
 from mirror.lock import Lock
 from mirror.parsing import Parsers
+from mirror.query.reader import Reader
 from mirror.sync import Pass
 from mirror.upstream import Upstream
 from tests.mirror.mail import simple
@@ -27,7 +31,8 @@ def make_keeper(tmp_path: Path, parsers: Parsers) -> Iterator[MakeKeeper]:
     made: list[Keeper] = []
 
     def make(provider: Provider) -> Keeper:
-        made.append(Keeper(f"alice/{len(made)}", tmp_path / "kept", provider, parsers, threading.Event()))
+        kept = tmp_path / f"kept{len(made)}"
+        made.append(Keeper(f"alice/{len(made)}", kept, provider, parsers, threading.Event()))
         return made[-1]
 
     yield make
@@ -118,6 +123,100 @@ def test_refused_login_is_tried_again_once_the_secret_is_another(
     keeper.nudge()
     keeper.run()
     assert len(server.asked("AUTHENTICATE")) == 3
+    assert error_of(keeper) == ""
+
+
+def impatient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Connections that wait no longer than this for an answer."""
+    connect = Upstream.connect.__func__  # type: ignore[attr-defined]
+
+    def hasty(cls: type[Upstream], /, provider: Provider, **keys: object) -> Upstream:
+        return cast("Upstream", connect(cls, provider, **keys | {"read_timeout": seconds}))
+
+    monkeypatch.setattr(Upstream, "connect", classmethod(hasty))
+
+
+@pytest.mark.parametrize("manner", ["never answers", "closes after a moment"])
+def test_server_that_does_not_answer_costs_nobody_else_anything(
+    manner: str, password_file: Path, make_keeper: MakeKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impatient(monkeypatch, 1.0)
+    monkeypatch.setattr("mirror.keeper.random.uniform", lambda _, longest: longest)
+    with LyingImap() as good, LyingImap() as before:
+        good.fill("INBOX", 1)
+        before.fill("INBOX", 1)
+        port = before.port
+        bad, other = (make_keeper(provider_at(at, "alice", password_file)) for at in (port, good.port))
+        bad.run()
+        other.run()
+        assert bad._session is not None
+        bad._session.abandon()
+    with socket.create_server(("127.0.0.1", port)) as listener, LyingImap() as good:
+        accepted: list[socket.socket] = []
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    accepted.append(listener.accept()[0])
+                    if manner != "never answers":
+                        accepted.pop().close()
+
+        threading.Thread(target=accept, daemon=True).start()
+        good.fill("INBOX", 1, 2)
+        other = make_keeper(provider_at(good.port, "alice", password_file))
+        waiting = threading.Thread(target=bad.run)
+        waiting.start()
+        other.run()
+        assert error_of(other) == ""
+        with Reader(bad.folder / "mirror.db") as reader:
+            inbox = next(folder for folder in reader.folders() if folder.name == "INBOX")
+            assert [message.subject for message in reader.page(inbox.id, None, None, 10).messages] == ["mail 1"]
+        waiting.join(timeout=10)
+        assert not waiting.is_alive()
+        assert f"127.0.0.1:{port} cannot be used" in error_of(bad)
+        assert not bad.is_due()  # a pause first
+        assert not bad._logins_refused
+        listener.shutdown(socket.SHUT_RDWR)
+        for connection in accepted:
+            connection.close()
+
+
+def test_parent_that_cannot_be_opened_is_no_fault_of_the_account(
+    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
+) -> None:
+    server.fill("Parent")
+    server.fill("Parent/Child", 2)
+    refused = b"TAG NO it only holds folders\r\n"
+    server.twist = lambda command, answer: refused if '"Parent"' in command else answer
+    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    keeper.run()
+    assert error_of(keeper) == ""
+    with Reader(keeper.folder / "mirror.db") as reader:
+        found = {folder.name: (folder.messages, folder.complete) for folder in reader.folders()}
+    assert found["Parent/Child"] == (1, True)
+
+
+def test_login_that_fails_for_the_servers_own_reasons_is_tried_again_after_a_pause(
+    server: LyingImap, password_file: Path, make_keeper: MakeKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mirror.keeper.random.uniform", lambda _, longest: longest)
+    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    keeper.run()
+    assert keeper._session is not None
+    keeper._session.abandon()
+    said = b"TAG BAD User is authenticated but not connected.\r\n"
+    server.twist = lambda command, answer: said if command.startswith("AUTHENTICATE") else answer
+    for _ in range(4):
+        keeper.nudge()
+        keeper.run()
+        assert "authenticated but not connected" in error_of(keeper)
+        assert not keeper.is_due()
+    with Reader(keeper.folder / "mirror.db") as reader:
+        inbox = next(folder for folder in reader.folders() if folder.name == "INBOX")
+        assert [message.subject for message in reader.page(inbox.id, None, None, 10).messages] == ["mail 1"]
+    server.twist = lambda _, answer: answer
+    keeper.nudge()
+    keeper.run()
     assert error_of(keeper) == ""
 
 

@@ -120,6 +120,24 @@ def test_vanished_within_the_answer_to_a_body_is_taken_at_its_word(liar: MakeLia
     assert one.uids() == [1, 2, 3, 4, 5, 6, 8]
 
 
+def test_vanished_that_only_a_reading_session_is_told_is_found_by_the_next_pass(liar: MakeLiar) -> None:
+    one = liar(*range(1, 9), capability=EXTENDED)
+    inbox = one.server.folders["INBOX"]
+    inbox.more, inbox.status = "* OK [HIGHESTMODSEQ 50] ok\r\n", " HIGHESTMODSEQ 50"
+    enabled = replaced("ENABLE", b"* ENABLED QRESYNC\r\nTAG OK done\r\n")
+    one.server.twist = enabled
+    one.mirror.sync()
+    place = one.mirror.store.place(one.mirror.ids()["3@example.org"])
+    assert place is not None
+    del inbox.messages[7]
+    told = inserted("EXAMINE", b"* VANISHED 7\r\n")
+    one.server.twist = lambda command, answer: told(command, enabled(command, answer))
+    with one.mirror.connect() as reading:
+        assert b"".join(reading.fetch_section(place, ""))
+    one.mirror.sync()
+    assert one.uids() == [1, 2, 3, 4, 5, 6, 8]
+
+
 def test_vanished_of_a_huge_range_costs_only_what_the_mirror_has(liar: MakeLiar) -> None:
     one = liar(*range(1, 30), capability=EXTENDED)
     inbox = one.server.folders["INBOX"]

@@ -13,7 +13,7 @@ from mirror.errors import UpstreamUnavailable
 from mirror.parsing import Parsers
 from mirror.sync import Pass
 from tests.mirror.mail import simple
-from tests.mirror.mailbox import Mirror, agree, provider_at, truth
+from tests.mirror.mailbox import Mirror, agree, indexed, provider_at, truth
 from tests.servers.dovecot import Dovecot
 from tests.servers.second_client import Incoming
 
@@ -87,14 +87,51 @@ def test_moved_message_keeps_its_id_and_its_content(mirror: Mirror, dovecot: Dov
         assert mirror.rows("SELECT count(*) FROM content") == [(2,)]
 
 
+def test_message_that_is_gone_is_found_no_more_and_leaves_the_index(
+    dovecot_plain_rung: Dovecot, user: str, password_file: Path, make_mirror: MakeMirror
+) -> None:
+    mirror = make_mirror(provider_at(dovecot_plain_rung.port, user, password_file))
+    with dovecot_plain_rung.client(user) as client:
+        client.append("INBOX", simple("stays"), simple("secret", "Rendezvous at the harbour"))
+        mirror.sync()
+        assert indexed(mirror)["rendezvous"] == 1
+        client.expunge("INBOX", client.uids("INBOX")[-1:])
+        agree(mirror, client)
+    mirror.store.sweep(before=float("inf"))
+    assert "rendezvous" not in indexed(mirror)
+    assert indexed(mirror)["stays"] == 1
+    assert not mirror.rows("SELECT 1 FROM body WHERE text LIKE '%Rendezvous%'")
+
+
+@pytest.mark.parametrize("server", ["dovecot", "dovecot_plain_rung"])
+def test_expunge_that_a_reading_session_hears_of_is_not_lost(
+    request: pytest.FixtureRequest, server: str, user: str, password_file: Path, make_mirror: MakeMirror
+) -> None:
+    dovecot: Dovecot = request.getfixturevalue(server)
+    mirror = make_mirror(provider_at(dovecot.port, user, password_file))
+    with dovecot.client(user) as client:
+        client.append("INBOX", simple("read"), simple("gone"), simple("gone too"))
+        mirror.sync()
+        place = mirror.store.place(mirror.ids()["read@example.net"])
+        assert place is not None
+        uids = client.uids("INBOX")
+        with mirror.connect() as reading:
+            client.expunge("INBOX", uids[1:2])
+            assert b"".join(reading.fetch_section(place, "TEXT")) == b"Hello\r\n"
+            client.expunge("INBOX", uids[2:])
+            assert b"".join(reading.fetch_section(place, "TEXT")) == b"Hello\r\n"
+        agree(mirror, client)
+        assert len(mirror.listing()) == 1
+
+
 def test_copy_is_stored_once(mirror: Mirror, dovecot: Dovecot, user: str) -> None:
     with dovecot.client(user) as client:
-        client.create("Work")
         client.append("INBOX", simple("one mail"))
-        client.imap.select("INBOX")
-        client.imap.uid("COPY", "1", "Work")
+        for folder in ("Work", "All Mail"):
+            client.create(folder)
+            client.copy("INBOX", [1], to=folder)
         agree(mirror, client)
-        assert mirror.rows("SELECT count(*) FROM message") == [(2,)]
+        assert {row[:2] for row in mirror.listing()} == {("INBOX", 1), ("Work", 1), ("All Mail", 1)}
         assert mirror.rows("SELECT count(*) FROM content") == [(1,)]
 
 

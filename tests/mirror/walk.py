@@ -1,14 +1,12 @@
 """The story walked through: before each step's pass stands a mirror to disturb, beside what it comes to undisturbed."""
 
 import shutil
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from mirror.parsing import Parsers
-from tests.mirror.mailbox import Mirror, Row, truth
+from tests.mirror.mailbox import Mirror, Row, indexed, truth
 from tests.mirror.scenario import STEPS, Account
 
 
@@ -19,7 +17,7 @@ class Seen:
     listing: set[Row]
     folders: set[str]
     contents: list[tuple[object, ...]]
-    indexed: list[tuple[object, ...]]
+    indexed: dict[str, int]
     attempts: list[tuple[object, ...]]
     places: dict[object, tuple[object, ...]]
 
@@ -47,13 +45,6 @@ class Moment:
     def copy(self, to: Path) -> Path:
         """The mirror as it was before."""
         return Path(shutil.copytree(self.before, to))
-
-
-def indexed(mirror: Mirror) -> list[tuple[object, ...]]:
-    """Every word of the full-text index, with the number of contents that have it and how often they do."""
-    with closing(sqlite3.connect(mirror.store.path)) as connection:
-        connection.execute("CREATE VIRTUAL TABLE temp.indexed USING fts5vocab('main', 'fts', 'row')")
-        return connection.execute("SELECT term, doc, cnt FROM temp.indexed ORDER BY term").fetchall()
 
 
 def seen(mirror: Mirror) -> Seen:

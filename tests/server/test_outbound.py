@@ -16,7 +16,8 @@ import pytest
 from config.identity import Endpoint
 from mirror.errors import AuthenticationRefused
 from server import submission
-from server.submission import Parcel, SubmissionUnavailable, submit
+from server.smtp import Patience
+from server.submission import Login, Parcel, SubmissionUnavailable, submit
 from tests.server.door import ASSISTANT, Answered, Caller, Door, settings_for
 from tests.servers.certificates import Certificates
 from tests.servers.ports import PASSWORD, free_port
@@ -220,7 +221,7 @@ def test_a_refusal_after_the_final_dot_is_a_refusal(open_door: Callable[..., Doo
 def test_no_answer_after_the_final_dot_is_uncertain_and_delivered_once(
     open_door: Callable[..., Door], smtp_sink: SmtpSink, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(submission, "_CONTENT", 0.5)
+    monkeypatch.setattr(submission, "PATIENCE", Patience(verdict=0.5))
     door = open_door()
     answer = send(door.caller(), to=[f"{fault}@example.org"])
     assert answer.is_error
@@ -359,12 +360,12 @@ def test_a_password_outside_ascii_crosses_tls_only(certificates: Certificates, s
         )
         parcel = Parcel("1@example.org", "a@example.org", ("b@example.org",), b"Subject: x\r\n\r\nx\r\n")
         with pytest.raises(AuthenticationRefused):
-            submit(parcel, endpoint, ("p\u00e4ul", "p\u00e4\u20ac"))
-        submit(parcel, endpoint, ("p\u00e4ul", PASSWORD))
+            submit(parcel, endpoint, Login("p\u00e4ul", "p\u00e4\u20ac"))
+        submit(parcel, endpoint, Login("p\u00e4ul", PASSWORD))
         assert [message.tls for message in sink.messages] == [True]
         untrusting = endpoint.model_copy(update={"ca_file": None})
         with pytest.raises(SubmissionUnavailable):
-            submit(parcel, untrusting, ("p\u00e4ul", PASSWORD))
+            submit(parcel, untrusting, Login("p\u00e4ul", PASSWORD))
         assert len(sink.messages) == 1
 
 

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,8 @@ from tests.servers.second_client import SecondClient
 IMAP4REV1 = "IMAP4rev1"  # the lowest rung: as `capability` it hides every extension
 _NOBODY = 65_534
 _SECONDS = 10.0
+_LINKS = 30_000  # files with more names than a file system may allow
+_FILLED_AT = 1_577_836_800
 
 _CONFIGURATION = """\
 base_dir = {folder}/run
@@ -234,6 +237,33 @@ class Dovecot:
         )
         password = SecretSource(file=self.folder / "password")
         return Provider(address=f"{user}@example.org", username=user, password=password, imap=imap, smtp=smtp)
+
+    def fill(self, user: str, raw: bytes, uids: Sequence[int]) -> None:
+        """Put one message under so many uids into the INBOX of a user who has not logged in yet.
+
+        By links, within seconds: appending hundreds of thousands takes an hour. Its flag is \\Seen, its INTERNALDATE
+        the first of January 2020.
+        """
+        folder = self.folder / "home" / user / "mail"
+        for part in ("new", "tmp", "cur"):
+            (folder / part).mkdir(parents=True)
+        names: list[str] = []
+        original = folder
+        for number, uid in enumerate(uids):
+            names.append(f"{uid}.M{number}.test,S={len(raw)},W={len(raw)}")
+            path = folder / "cur" / f"{names[-1]}:2,S"
+            if number % _LINKS:
+                path.hardlink_to(original)
+            else:
+                original = path
+                original.write_bytes(raw)
+                os.utime(original, (_FILLED_AT, _FILLED_AT))
+        lines = [f"{uid} :{name}\n" for uid, name in zip(uids, names, strict=True)]
+        head = f"3 V1600000000 N{max(uids) + 1} G0123456789abcdef0123456789abcdef\n"
+        (folder / "dovecot-uidlist").write_text("".join([head, *lines]), "ascii")
+        if os.geteuid() == 0:
+            for path in (folder.parent, folder, *folder.iterdir(), *(folder / "cur").iterdir()):
+                os.chown(path, _NOBODY, _NOBODY)
 
     def _end(self, by: signal.Signals) -> None:
         if self._process is None:
