@@ -24,6 +24,7 @@ from config.identity import Server as Place
 from server.attachments import Attachments
 from server.audit import Audit
 from server.auth import Authenticator, Caller, current_caller
+from server.envelope_errors import plain_errors
 from server.gate import Gate, RequireLink, RequireToken, SafeHeaders
 from server.gateway import Gateway
 from server.gateway_accounts import Accounts
@@ -169,7 +170,7 @@ def _mcp(managers: dict[str, StreamableHTTPSessionManager]) -> ASGIApp:
             # There are no sessions, so a stream of server events would hang for ever.
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
-        await managers[current_caller().policy.tools].handle_request(scope, receive, send)
+        await managers[current_caller().policy.tools].handle_request(scope, receive, plain_errors(send))
 
     return serve
 
