@@ -21,6 +21,8 @@ from server.cleanup_command import cleanup
 from server.command import ConfigOption
 from server.command import load as _load
 from server.key_command import keys
+from server.policy_command import policy
+from server.search_command import search
 from server.status_command import status
 from server.sync_command import sync
 from server.token_command import token
@@ -49,6 +51,8 @@ def main() -> None:
 main.add_command(audit)
 main.add_command(cleanup)
 main.add_command(keys)
+main.add_command(policy)
+main.add_command(search)
 main.add_command(status)
 main.add_command(sync)
 main.add_command(token)

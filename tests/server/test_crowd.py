@@ -164,8 +164,8 @@ def test_many_clients_at_once_get_answers_and_leave_nothing_open(tmp_path: Path,
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     median = sorted(crowd.seconds)[len(crowd.seconds) // 2]
     sys.stdout.write(
-        f"{clients} clients, {seconds:.0f} s: {dict(crowd.statuses)}, p50 {median:.3f} s, sockets {sockets} -> {after[0]},"
-        f" files {files} -> {after[1]}, memory {small:.0f} -> {big:.0f} MB\n"
+        f"{clients} clients, {seconds:.0f} s: {dict(crowd.statuses)}, p50 {median:.3f} s, "
+        f"sockets {sockets} -> {after[0]}, files {files} -> {after[1]}, memory {small:.0f} -> {big:.0f} MB\n"
     )
     assert set(crowd.statuses) == {200}
     assert crowd.statuses[200] >= clients
