@@ -48,6 +48,7 @@ PAGE = 20
 
 NO_MESSAGE = "No such message in this folder. List or search it again for current uids."
 BAD_CURSOR = "cursor is not valid for this request; start again without a cursor"
+NO_COPY = "The mail was sent. Its copy could not be put into Sent; that is tried again for a day."
 MIRROR_FOLLOWS = "The mail server has made the change. The mirror could not write it down yet and will follow."
 
 INSTRUCTIONS = """\
@@ -149,7 +150,12 @@ class Relay:
             plain_addresses([asked.from_])
             draft = Draft(asked.from_, plain_addresses(asked.to), asked.subject, asked.body)
             sent = self._outbound.send(caller, draft)
-        return {"status": "sent", "message_id": sent.message_id, "recipients": list(sent.recipients)}
+        answer: dict[str, object] = {
+            "status": "sent",
+            "message_id": sent.message_id,
+            "recipients": list(sent.recipients),
+        }
+        return {**answer, "note": NO_COPY} if sent.sent_copy == "failed" else answer
 
     def update_message_flags(self, caller: Caller, asked: UpdateMessageFlags) -> Answer:
         """Change flags upstream, then in the mirror."""

@@ -106,6 +106,11 @@ class Reader:
         with self._reading():
             return account.quarantined(self._connection, folder_id, limit)
 
+    def has_message_id(self, role: str, message_id: str) -> bool:
+        """Whether a folder of this role holds a mail with this Message-ID (without angle brackets)."""
+        with self._reading():
+            return self._connection.execute(_HAS_MESSAGE_ID, (message_id, role)).fetchone() is not None
+
     def message(
         self, folder_id: int, message_id: int, with_html: bool = False, with_headers: bool = False
     ) -> MirroredMessage | None:
@@ -235,6 +240,10 @@ _PRAGMAS = (
     "PRAGMA mmap_size = 268435456",
 )
 _EPOCH = "SELECT epoch FROM mirror"
+_HAS_MESSAGE_ID = """
+    SELECT 1 FROM content JOIN message ON message.content = content.id JOIN folder ON folder.id = message.folder
+    WHERE content.message_id = ? AND content.message_id <> '' AND folder.role = ? LIMIT 1
+    """
 _FOLDERS = """
     SELECT folder.id, folder.raw, folder.name, folder.delimiter, folder.attributes, folder.role, folder.selectable,
         folder.uidvalidity, folder.as_of, folder.enumerated, folder.error, folder.closed_until,
