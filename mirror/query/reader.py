@@ -106,6 +106,11 @@ class Reader:
         with self._reading():
             return account.quarantined(self._connection, folder_id, limit)
 
+    def by_message_id(self, message_id: str) -> list[tuple[int, int]]:
+        """(folder, message) by their ids of the newest messages with this Message-ID, without angle brackets."""
+        with self._reading():
+            return self._connection.execute(_BY_MESSAGE_ID, (message_id,)).fetchall()
+
     def message(
         self, folder_id: int, message_id: int, with_html: bool = False, with_headers: bool = False
     ) -> MirroredMessage | None:
@@ -234,6 +239,11 @@ _PRAGMAS = (
     "PRAGMA cache_size = -16384",
     "PRAGMA mmap_size = 268435456",
 )
+_BY_MESSAGE_ID = """
+    SELECT message.folder, message.id FROM content CROSS JOIN message ON message.content = content.id
+    WHERE content.message_id = ? AND content.message_id <> ''
+    ORDER BY content.id DESC, message.id DESC LIMIT 50
+    """
 _EPOCH = "SELECT epoch FROM mirror"
 _FOLDERS = """
     SELECT folder.id, folder.raw, folder.name, folder.delimiter, folder.attributes, folder.role, folder.selectable,
