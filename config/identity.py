@@ -311,6 +311,8 @@ class OutboundPolicy(Frozen):
 
     to_allow: Annotated[tuple[str, ...], Field(min_length=1)]
     to_deny: tuple[str, ...] = ()
+    reply_only: bool = False
+    content_deny: Annotated[tuple[Pattern, ...], Field(max_length=100)] = ()
     max_recipients: Annotated[int, Field(ge=1, le=1_000)] = 10
     max_chars: Annotated[int, Field(ge=1, le=1_000_000)] = 50_000
     per_hour: Annotated[int, Field(ge=0, le=10_000)] = 20
@@ -334,15 +336,36 @@ Grant = Literal["send", "reply", "move", "delete", "mark", "download", "create_f
 """What a gateway profile may be allowed beside reading, each a tool."""
 
 
+TOOL_NAMES: Mapping[str, tuple[str, ...]] = {
+    "relay": (
+        *("list_folders", "list_messages", "search_messages", "read_message", "read_messages", "send_message"),
+        "update_message_flags",
+    ),
+    "gateway": (
+        *("list_accounts", "list_folders", "search_emails", "get_email", "send_email", "reply_email", "move_email"),
+        *("delete_email", "mark_email_read", "download_attachment", "create_folder", "append_email"),
+    ),
+}
+"""The tools of each set."""
+
+
 class Profile(Frozen):
-    """What a token may see and do."""
+    """What a token may see and do. tool_allow: the tools of the set that there are, None for every one."""
 
     tools: Literal["relay", "gateway"] = "relay"
+    tool_allow: tuple[str, ...] | None = None
     folders: tuple[FolderRule, ...] = ()
     content: ContentPolicy = ContentPolicy()
     outbound: OutboundPolicy | None = None
     limits: Limits = Limits()
     allow: tuple[Grant, ...] = ("send", "reply", "move", "delete", "mark", "download")
+
+    @model_validator(mode="after")
+    def _allows_tools_of_its_set(self) -> "Profile":
+        known = TOOL_NAMES[self.tools]
+        if unknown := [name for name in self.tool_allow or () if name not in known]:
+            raise ValueError(f"tool_allow: the {self.tools} tools have no {unknown[0]!r}; there are {', '.join(known)}")
+        return self
 
     @model_validator(mode="after")
     def _of_the_gateway(self) -> "Profile":

@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from config.identity import SyncRule
 from mirror.budget import Budget
 from mirror.content import Content
 from mirror.errors import ParserBroken, UpstreamBroken, UpstreamRefused, in_plain_words
-from mirror.fetching import Fetching
+from mirror.fetching import Fetching, Request
 from mirror.mirrored import State
 from mirror.parsing import Crash, Parsers
 from mirror.report import Progress, Report
@@ -21,6 +22,8 @@ from mirror.upstream import Upstream
 BATCH = 200
 """Messages fetched, parsed and stored at a time to begin with."""
 BATCH_BYTES = 4 << 20
+BATCHES_IN_TURN = 4
+"""Batches of one folder before the next has its turn: opening another costs a round trip that nothing fills."""
 LARGEST_BATCH = 400
 HEADERS_AT_ONCE = 1_000
 SKIP_HEADERS_BELOW = 100
@@ -68,9 +71,9 @@ class Backfill:
         self._since = rule.starts()
         self._notice = notice
         self._batch = batch
-        self._batch_bytes = BATCH_BYTES
         self._fetching = Fetching(store, session)
         self._budget = budget
+        self._asked: deque[Request] = deque()
         self._is_spent = False
         self._octets = 0
         self._seconds = 0.0
@@ -192,7 +195,7 @@ class Backfill:
         self._store.grant(hole.content for _, hole in wanted)
 
     def _add_at_once(self, folder: FolderRow, holes: list[Hole]) -> bool:
-        fetched = self._fetch(folder, holes)
+        fetched = self._fetched(self._fetching.ask(folder, holes))
         parsed: Future[list[Content | Crash]] = Future()
         parsed.set_result(self._parsers.contents([raw for _, raw in fetched.ordinary]))
         self._keep(fetched, parsed)
@@ -201,48 +204,65 @@ class Backfill:
     def _add_texts(self, folders: Sequence[FolderRow], until: float) -> None:
         self._total = self._done + self._count_holes(folders)
         self._filling_since = time.monotonic()
-        under_way: list[tuple[_Fetched, Future[list[Content | Crash]]]] = []
+        under_way: deque[tuple[_Fetched, Future[list[Content | Crash]]]] = deque()
         with ThreadPoolExecutor(1, thread_name_prefix="parse") as beside:
 
-            def add(folder: FolderRow, holes: list[Hole]) -> bool:
-                fetched = self._fetch(folder, holes)
-                if under_way:
-                    self._keep(*under_way.pop())
+            def ask(folder: FolderRow, holes: list[Hole]) -> bool:
+                self._asked.append(self._fetching.ask(folder, holes))
+                self._batch = min(2 * self._batch, LARGEST_BATCH)
+                return True
+
+            def take() -> bool:
+                fetched = self._fetched(self._asked.popleft())
                 parse = beside.submit(self._parsers.contents, [raw for _, raw in fetched.ordinary])
                 under_way.append((fetched, parse))
-                self._batch, self._batch_bytes = min(2 * self._batch, LARGEST_BATCH), 2 * BATCH_BYTES
+                if len(under_way) > 1:
+                    self._keep(*under_way.popleft())
                 return True
 
             try:
                 for folder, holes in self._batches(folders, until):
                     self._in_flight.update(hole.content for hole in holes)
-                    self._guarded(folder, lambda folder=folder, holes=holes: add(folder, holes))  # type: ignore[misc]
+                    self._guarded(folder, lambda folder=folder, holes=holes: ask(folder, holes))  # type: ignore[misc]
+                    if len(self._asked) > 1:
+                        self._guarded(self._asked[0].folder, take)
+                while self._asked:
+                    self._guarded(self._asked[0].folder, take)
             finally:
-                if under_way:
-                    self._keep(*under_way.pop())
+                while under_way:
+                    self._keep(*under_way.popleft())
+                self._asked.clear()
                 self._in_flight.clear()
                 self._seconds += time.monotonic() - self._filling_since
 
     def _batches(self, folders: Sequence[FolderRow], until: float) -> Iterator[tuple[FolderRow, list[Hole]]]:
-        """A batch of each folder in turn."""
+        """A few batches of each folder in turn."""
         remaining = list(folders)
         while remaining:
             for folder in list(remaining):
-                if self._over(until):
-                    return
-                self._add_wanted(folders)
-                holes = self._next_texts(folder)
-                if holes and folder.id not in self._failed:
+                for _ in range(BATCHES_IN_TURN):
+                    if self._over(until):
+                        return
+                    self._add_wanted(folders)
+                    holes = self._next_texts(folder)
+                    if not holes or folder.id in self._failed:
+                        remaining.remove(folder)
+                        break
                     yield folder, holes
-                else:
-                    remaining.remove(folder)
 
     def _next_texts(self, folder: FolderRow) -> list[Hole]:
         holes = self._holes(folder, State.TEXT, self._batch)
-        if holes and self._is_spent != self._budget.is_spent(self._rate()):
-            self._is_spent = not self._is_spent
+        if not holes:
+            return []
+        left = self._budget.left(self._rate(), self._ahead())
+        if self._is_spent != (left == 0):
+            self._is_spent = left == 0
             holes = self._holes(folder, State.TEXT, self._batch)
-        return _within(holes, self._batch_bytes)
+        return _within(holes, min(BATCH_BYTES, left or BATCH_BYTES))
+
+    def _ahead(self) -> int:
+        """Octets asked for and not read yet."""
+        return sum(hole.size for request in self._asked for hole in request.holes)
 
     def _count_holes(self, folders: Sequence[FolderRow]) -> int:
         return sum(self._store.count_holes(folder.id, since=self._since) for folder in folders)
@@ -252,8 +272,10 @@ class Backfill:
         seconds = time.monotonic() - self._filling_since + self._seconds
         return self._octets / seconds if self._octets and seconds > 1 else 0.0
 
-    def _fetch(self, folder: FolderRow, holes: list[Hole]) -> _Fetched:
-        raws = self._fetching.messages(folder, holes)
+    def _fetched(self, request: Request) -> _Fetched:
+        """What came of a request, its parse recorded as begun."""
+        folder, holes = request.folder, request.holes
+        raws = self._fetching.messages(request)
         came = [(hole, raws[hole.uid]) for hole in holes if hole.uid in raws]
         suspects = self._store.attempts.suspects([hole.content for hole, _ in came])
         ordinary = [pair for pair in came if pair[0].content not in suspects]

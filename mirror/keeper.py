@@ -47,6 +47,8 @@ TURN = 60.0
 """Seconds of a pass after which other accounts get their turn."""
 TAKE_OVER_EVERY = 2.0
 """Seconds between two tries to hold a mirror that another process keeps."""
+CLEAN_AGAIN = 3_600.0
+"""Seconds until a clean-up that something stood in the way of is tried again."""
 _SHORTEST_IDLE = 0.5
 """Seconds between two nudges of a server that never stops talking."""
 
@@ -79,6 +81,7 @@ class Keeper:
         self._failures = 0
         self._logins_refused = 0
         self._batch = BATCH
+        self._not_cleaned_before = 0.0
 
     def hold(self) -> bool:
         """Take the mirror's lock, or find that this keeper has it. False: another process keeps this mirror."""
@@ -172,6 +175,7 @@ class Keeper:
                 self._come_back(TAKE_OVER_EVERY)
                 return False
             report, error = self._turn(), ""
+            self._clean_up()
         except AuthenticationRefused as exc:
             self._logins_refused += 1
             self._refused_secret = self._secret()
@@ -198,6 +202,19 @@ class Keeper:
         self._settle(report, error)
         return report is not None
 
+    def _clean_up(self) -> None:
+        """Once a week, after a pass: what gone messages left behind goes too."""
+        if self._store is None or self._pass is not None:
+            return
+        self._store.forget_set_aside()
+        if self._store.is_cleanup_due() and time.monotonic() >= self._not_cleaned_before:
+            try:
+                is_done = self._store.clean_up(self._stopping.is_set)
+            except sqlite3.OperationalError as exc:
+                logger.warning("clean-up put off", extra={"mirror": self.name, "reason": str(exc)})
+                is_done = False
+            self._not_cleaned_before = 0.0 if is_done else time.monotonic() + CLEAN_AGAIN
+
     def _come_back(self, seconds: float) -> None:
         self._not_before = time.monotonic() + seconds
         self._retry = True
@@ -223,6 +240,10 @@ class Keeper:
         logger.warning("pass failed", extra={"mirror": self.name, "pause": round(wait, 1), "reason": error})
         if self._store is not None:
             self._store.end_pass("{}", error, octets)
+
+    def clean_up(self) -> bool:
+        """A clean-up now; the mirror must be held. False: something stood in the way."""
+        return self._store is not None and self._store.clean_up(self._stopping.is_set)
 
     def one_pass(self, notice: Callable[[Progress], None] = lambda _: None) -> Report:
         """A whole pass now; the mirror must be held. Raises what the pass raises."""

@@ -343,6 +343,13 @@ _FOURTH = (
 )
 
 
+@migrations()
+def clean_up_weekly(db: Database) -> None:
+    """When the mirror was last cleaned up, and how many contents have gone since."""
+    db.execute("ALTER TABLE mirror ADD COLUMN cleaned_at REAL NOT NULL DEFAULT 0")
+    db.execute("ALTER TABLE mirror ADD COLUMN swept INTEGER NOT NULL DEFAULT 1")
+
+
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring a mirror's file to the newest schema.
 

@@ -21,19 +21,18 @@ from mirror.fold import FOLD_VERSION
 from mirror.pace import utc_day
 from mirror.query.words import rebuild
 from mirror.schema import migrate
+from mirror.store_cleanup import StoredCleanup
 from mirror.store_contents import Hole, StoredContents
 from mirror.store_folders import Checkpoint, FolderRow, StoredFolders
 from mirror.store_rebinding import StoredRebinding
 
 __all__ = ["Checkpoint", "FolderRow", "Hole", "Store"]
 
-SET_ASIDE_SECONDS = 7 * 86_400.0
-"""How long a damaged file is kept beside the mirror."""
 DISTRUST_SECONDS = 7 * 86_400.0
 """How long a capability that a server broke is not used with it."""
 
 
-class Store(StoredFolders, StoredRebinding, StoredContents):
+class Store(StoredFolders, StoredRebinding, StoredContents, StoredCleanup):
     """One mirror's file, for writing. Made and brought to the newest schema on opening; the folder is 0700.
 
     repair: set a damaged file aside under another name and begin an empty mirror, which upstream fills again
@@ -58,7 +57,7 @@ class Store(StoredFolders, StoredRebinding, StoredContents):
         self._inode = self.path.stat().st_ino
         if repair:
             self._fold_again()
-            self._forget_set_aside()
+            self.forget_set_aside()
         self.attempts = Attempts(self._connection)
         self.blobs = Blobs(folder, self._connection)
 
@@ -84,8 +83,8 @@ class Store(StoredFolders, StoredRebinding, StoredContents):
     @staticmethod
     def _begin_mirror(connection: sqlite3.Connection) -> None:
         connection.execute(
-            "INSERT OR IGNORE INTO mirror (id, epoch, fold_version) VALUES (1, ?, ?)",
-            (secrets.randbits(32), FOLD_VERSION),
+            "INSERT OR IGNORE INTO mirror (id, epoch, fold_version, cleaned_at) VALUES (1, ?, ?, ?)",
+            (secrets.randbits(32), FOLD_VERSION, time.time()),
         )
 
     def _fold_again(self) -> None:
@@ -108,12 +107,6 @@ class Store(StoredFolders, StoredRebinding, StoredContents):
         for suffix in ("-wal", "-shm"):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         return target
-
-    def _forget_set_aside(self) -> None:
-        """A damaged file holds mail that upstream may have lost since: it is kept for a look, not for ever."""
-        for path in self.path.parent.glob("mirror.damaged-*.db"):
-            if time.time() - path.stat().st_ctime > SET_ASIDE_SECONDS:
-                path.unlink()
 
     def __enter__(self) -> "Store":
         return self

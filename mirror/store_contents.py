@@ -182,6 +182,8 @@ class StoredContents:
                 ).fetchall()
                 db.execute("DELETE FROM departed WHERE at <= ?", (limit,))
                 drop_contents(db, [row[0] for row in rows])
+                if rows:
+                    db.execute("UPDATE mirror SET swept = swept + ?", (len(rows),))
             total += len(rows)
             if len(rows) < _SWEPT_AT_ONCE:
                 return total

@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 from config.settings import ConfigError, load_settings
+from mirror.database import private_folder
 from mirror.keeper import Keeper
 from mirror.log import configure_logging
 from mirror.parsing import Parsers
@@ -59,6 +60,8 @@ def _serve(path: Path, stopping: threading.Event) -> int:
                 logger.warning("the configuration file changed and cannot be used; the old one stays in force")
 
     threading.Thread(target=watch_file, name="configuration", daemon=True).start()
+    # SQLite's temporary files hold mail too: they belong beside it, not into a folder that all programs share.
+    os.environ["SQLITE_TMPDIR"] = str(private_folder(settings.server.data_dir))
     with Parsers(settings.sync.parse_children) as parsers:
         keepers = [
             Keeper(f"{user}/{name}", settings.mirror_dir(user, name), provider, parsers, stopping)

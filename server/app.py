@@ -23,7 +23,7 @@ from config.identity import Server as Place
 from server.attachments import Attachments
 from server.audit import Audit
 from server.auth import Authenticator, Caller, current_caller
-from server.gate import Gate, RequireToken, SafeHeaders
+from server.gate import Gate, RequireLink, RequireToken, SafeHeaders
 from server.gateway import Gateway, gateway_server
 from server.gateway_accounts import Accounts
 from server.gateway_changes import Changes
@@ -33,6 +33,7 @@ from server.gateway_reads import Reads
 from server.key import DataKey
 from server.last_use import LastUses
 from server.limits import Limits
+from server.links import Links
 from server.live import ConfigurationLost, LiveSettings
 from server.mailbox import Mailboxes
 from server.mirrors import Mirrors
@@ -57,6 +58,7 @@ class Parts:
     outbound: Outbound
     audit: Audit
     uses: LastUses
+    links: Links
     url: str
 
     @classmethod
@@ -70,7 +72,7 @@ class Parts:
         live.subscribe(audit.note)
         outbound = Outbound(state, mirrors, upstreams, audit)
         mailboxes, uses = Mailboxes(mirrors, key), LastUses(state)
-        return cls(live, state, mirrors, mailboxes, upstreams, outbound, audit, uses, place.url)
+        return cls(live, state, mirrors, mailboxes, upstreams, outbound, audit, uses, Links(key), place.url)
 
     def close(self) -> None:
         """Let go of files and connections; the state belongs to the caller."""
@@ -81,7 +83,7 @@ class Parts:
 
 
 def _relay(parts: Parts, caller: Callable[[], Caller]) -> Server[Any]:
-    return relay_server(Relay(parts.mailboxes, parts.outbound, parts.url), _version(), caller, parts.audit)
+    return relay_server(Relay(parts.mailboxes, parts.outbound, parts.url, parts.links), _version(), caller, parts.audit)
 
 
 def _gateway(parts: Parts, caller: Callable[[], Caller]) -> Server[Any]:
@@ -130,6 +132,7 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
         lifespan=lifespan,
         routes=[
             Route("/mcp", RequireToken(_mcp(managers), gate)),
+            Route("/attachments/signed/{word}", RequireLink(_get(attachments.download), gate, parts.links)),
             Route("/attachments/{id}", RequireToken(_get(attachments.download), gate)),
             Route("/healthz", _health(parts.live, lambda: healthy() and parts.audit.is_well)),
         ],

@@ -28,7 +28,7 @@ from mirror.upstream import Upstream
 from server.audit import Audit
 from server.auth import Caller, current_caller
 from server.mailbox import Mailboxes, NoSuchFolder, NoSuchMessage
-from server.seal import NotSealed
+from server.seal import AttachmentId, NotSealed
 from server.upstreams import Upstreams
 
 log = logging.getLogger(__name__)
@@ -51,6 +51,10 @@ SAFE_HEADERS = {
 }
 
 
+LINKED = "postmirror.attachment"
+"""Where a request's scope holds the attachment that its signed link names."""
+
+
 class NoSuchAttachment(LookupError):
     """The id is forged or foreign, or what it names is hidden, gone or not allowed."""
 
@@ -64,9 +68,9 @@ class Attachments:
         self._upstreams = upstreams
 
     async def download(self, request: Request) -> Response:
-        """Serve one attachment to the caller of this request."""
+        """Serve one attachment to the caller of this request: the one that a signed link names, else of the path."""
         caller = current_caller()
-        work = partial(self.fetch, caller, request.path_params["id"])
+        work = partial(self.fetch, caller, request.scope.get(LINKED) or request.path_params["id"])
         try:
             attachment, data = await anyio.to_thread.run_sync(work, limiter=_limiter(request))
         except (NoSuchAttachment, MessageChanged):
@@ -89,7 +93,7 @@ class Attachments:
         return Response(part, 206, headers, media_type=served_type(attachment.media_type))
 
     def fetch(
-        self, caller: Caller, word: str, before_upstream: Callable[[], None] = lambda: None
+        self, caller: Caller, word: str | AttachmentId, before_upstream: Callable[[], None] = lambda: None
     ) -> tuple[Attachment, bytes]:
         """An attachment and its bytes. before_upstream: called when the mail server is needed for them.
 
@@ -110,11 +114,12 @@ class Attachments:
         )
         return attachment, decode_part(section, attachment.encoding)
 
-    def _allowed(self, caller: Caller, word: str) -> tuple[Attachment, Place, Path | None]:
+    def _allowed(self, caller: Caller, word: str | AttachmentId) -> tuple[Attachment, Place, Path | None]:
         """The attachment, where it is upstream, and the file it is kept in offline."""
         folder = self._mailboxes.mirrors.folder(caller.user, caller.provider)
         try:
-            epoch, folder_id, message_id, part = self._mailboxes.seal(caller).attachment_of(word)
+            attachment_id = self._mailboxes.seal(caller).attachment_of(word) if isinstance(word, str) else word
+            epoch, folder_id, message_id, part = attachment_id
             with self._mailboxes.open(caller) as mailbox:
                 if epoch != mailbox.reader.epoch or folder_id not in {folder.id for folder in mailbox.folders()}:
                     raise NoSuchAttachment(word)

@@ -66,7 +66,14 @@ class Authenticator:
         in_force = self._live.in_force()
         if not 0 < len(secret) <= _MAX_SECRET_CHARS:
             return None
-        token = self._state.find_token(digest(secret), in_force.settings.tokens)
+        return self._resolved(self._state.find_token(digest(secret), in_force.settings.tokens), in_force)
+
+    def by_token_name(self, name: str) -> Caller | None:
+        """The caller behind the token of this name, None when it does not count. Raises ConfigurationLost."""
+        in_force = self._live.in_force()
+        return self._resolved(self._state.named_token(name, in_force.settings.tokens), in_force)
+
+    def _resolved(self, token: Token | None, in_force: InForce) -> Caller | None:
         if token is None:
             return None
         try:

@@ -19,7 +19,8 @@ from server.folder_name import check_folder_name
 from server.letter import Draft, write_letter
 from server.mailbox import NoSuchFolder, ReadOnly
 from server.mirrors import Mirrors
-from server.policy import Denial, folder_access
+from server.outgoing import Denial
+from server.policy import folder_access
 from server.proofreading import Ambiguous
 from server.sending import Denied, check_form
 from server.storing import add_to_mirror, header_of, store_mail, with_line_ends

@@ -17,9 +17,12 @@ from config.settings import ConfigError
 from mirror.errors import MirrorError
 from mirror.log import configure_logging
 from server.audit_command import audit
+from server.cleanup_command import cleanup
 from server.command import ConfigOption
 from server.command import load as _load
 from server.key_command import keys
+from server.policy_command import policy
+from server.search_command import search
 from server.status_command import status
 from server.sync_command import sync
 from server.token_command import token
@@ -46,7 +49,10 @@ def main() -> None:
 
 
 main.add_command(audit)
+main.add_command(cleanup)
 main.add_command(keys)
+main.add_command(policy)
+main.add_command(search)
 main.add_command(status)
 main.add_command(sync)
 main.add_command(token)

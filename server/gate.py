@@ -19,14 +19,18 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse, Response
+from starlette.status import HTTP_401_UNAUTHORIZED
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from config.identity import Limits
+from server.attachments import LINKED
 from server.audit import Audit
 from server.auth import Authenticator, Caller, calling
 from server.key import DataKey
 from server.last_use import LastUses
+from server.links import Links
 from server.live import ConfigurationLost
+from server.seal import NotSealed
 from server.unusable import FileUnusable
 
 log = logging.getLogger(__name__)
@@ -123,6 +127,35 @@ class RequireToken:
         except TooMany as exc:
             return _wait(exc.seconds, _FAILED_TOO_OFTEN)
         return Response(json.dumps(_REFUSAL), 401, {"WWW-Authenticate": _CHALLENGE}, media_type="application/json")
+
+
+class RequireLink:
+    """ASGI: lets a request with a signed link through as one of the link's token, or answers it here.
+
+    Whatever is wrong with a link gets the answer that an attachment gets which is not there.
+    """
+
+    def __init__(self, app: ASGIApp, gate: Gate, links: Links) -> None:
+        self._inner = RequireToken(app, gate)
+        self._gate = gate
+        self._links = links
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        try:
+            caller, scope[LINKED] = self._links.open(scope["path_params"]["word"], self._gate.authenticator)
+        except NotSealed:
+            answer = self._inner.refusal(scope)
+            if answer.status_code == HTTP_401_UNAUTHORIZED:
+                answer = JSONResponse({"error": "not_found"}, 404)
+            await answer(scope, receive, send)
+        except FileUnusable as exc:
+            log.error("links: %s", exc)  # noqa: TRY400 - no fault of the program
+            await JSONResponse(_NO_STATE, 503)(scope, receive, send)
+        except ConfigurationLost:
+            await JSONResponse(_LOST, 503)(scope, receive, send)
+        else:
+            await self._inner.serve(caller, scope, receive, send)
 
 
 class FailedAttempts:

@@ -184,6 +184,7 @@ class Journal(StateFile):
                 " mail = iif(?1 = 'uncertain' OR ?4 = 'owed', mail, NULL) WHERE id = ?5",
                 (state, reason, time.time(), copy, line),
             )
+        self._cut_log()
 
     def settle_copy(self, line: int, copy: CopyState, reason: str = "") -> None:
         """Write down what became of the copy in Sent."""
@@ -192,6 +193,7 @@ class Journal(StateFile):
                 "UPDATE submission SET copy = ?1, reason = ?2, mail = iif(?1 = 'owed', mail, NULL) WHERE id = ?3",
                 (copy, reason, line),
             )
+        self._cut_log()
 
     def mail_of(self, line: int) -> bytes | None:
         """The bytes of a mail that are still kept."""

@@ -1,13 +1,17 @@
 """A full pass on request, by this process or by the one that keeps the mirror: `postmirror sync`."""
 
 import json
+import os
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from config.identity import Settings
+from config.identity import Provider, Settings
+from mirror.database import private_folder
 from mirror.errors import MirrorError, in_plain_words
 from mirror.keeper import Keeper
 from mirror.parsing import Parsers
@@ -16,6 +20,7 @@ from mirror.store import Store
 from mirror.wake import wake
 
 _POLL = 0.1
+_LONGEST_CLEANUP = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,19 +48,62 @@ def sync_now(
 
     Where another process keeps a mirror, that one is asked and waited for. Raises UnknownMirror before anything begins.
     """
+    chosen = _chosen(settings, mirrors)
+    outcomes = []
+    with Parsers(settings.sync.parse_children) as parsers:
+        for name, folder, provider in chosen:
+            outcomes.append(_sync(Keeper(name, folder, provider, parsers, threading.Event()), notice))
+    return outcomes
+
+
+def clean_now(settings: Settings, mirrors: Iterable[str]) -> dict[str, str]:
+    """A pass and a clean-up of each of these mirrors; what stood in the way, by mirror, "" for nothing.
+
+    Raises UnknownMirror before anything begins.
+    """
+    chosen = _chosen(settings, mirrors)
+    os.environ["SQLITE_TMPDIR"] = str(private_folder(settings.server.data_dir))
+    with Parsers(settings.sync.parse_children) as parsers:
+        return {
+            name: _clean(Keeper(name, folder, provider, parsers, threading.Event()))
+            for name, folder, provider in chosen
+        }
+
+
+def _clean(keeper: Keeper) -> str:
+    asked = 0.0
+    try:
+        while not keeper.hold():
+            with Store(keeper.folder) as store:
+                if not asked:
+                    asked = time.time()
+                    store.want_cleanup()
+                    store.want_pass()
+                wake(keeper.folder)
+                if store.cleaned_at() >= asked:
+                    return ""
+                if time.time() - asked > _LONGEST_CLEANUP:
+                    return "the process that keeps this mirror did not get to it yet; it goes on trying"
+            time.sleep(_POLL)
+        keeper.one_pass()
+        return "" if keeper.clean_up() else "something stood in the way; see the log"
+    except MirrorError as exc:
+        return in_plain_words(exc)
+    except sqlite3.OperationalError as exc:
+        return f"the mirror's file cannot be used: {exc}"
+    finally:
+        keeper.close()
+
+
+def _chosen(settings: Settings, mirrors: Iterable[str]) -> list[tuple[str, Path, Provider]]:
+    """(name, folder, provider) of each mirror asked for, or of all."""
     known = {f"{user}/{name}": (user, name, provider) for user, name, provider in settings.identities()}
     asked = list(mirrors)
     for name in asked:
         if name not in known and not _all_of(name, known):
             raise UnknownMirror(f"there is no mirror {name!r}; the configuration has {', '.join(known) or 'none'}")
     chosen = [each for name in asked for each in ([name] if name in known else _all_of(name, known))] or list(known)
-    outcomes = []
-    with Parsers(settings.sync.parse_children) as parsers:
-        for name in chosen:
-            user, provider_name, provider = known[name]
-            keeper = Keeper(name, settings.mirror_dir(user, provider_name), provider, parsers, threading.Event())
-            outcomes.append(_sync(keeper, notice))
-    return outcomes
+    return [(name, settings.mirror_dir(*known[name][:2]), known[name][2]) for name in chosen]
 
 
 def _all_of(user: str, known: Iterable[str]) -> list[str]:

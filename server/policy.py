@@ -1,4 +1,4 @@
-"""What a profile may see and send. Pure: data in, decision out.
+"""What a profile may see, and who a mail may go to. Pure: data in, decision out.
 
 `visible` can only drop a message, drop a field of it or leave out spans of its texts. It defines what is right: an
 answer under a policy equals the unrestricted answer over `[visible(message) for message in mailbox]`.
@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 import idna
 
-from config.identity import GMAIL_VIEWS, AttachmentRule, ContentPolicy, OutboundPolicy, Profile
+from config.identity import GMAIL_VIEWS, AttachmentRule, ContentPolicy, Profile
 from mirror.message import MAX_MESSAGE, Attachment
 from mirror.mirrored import FolderState, MirroredMessage
 from mirror.query.tree import Query, Size, conditions
 from server.redaction.rewriting import rewriting_of
-from server.spelling import allows, denies, denies_sender, denies_subject, matches, narrow_form
+from server.spelling import allows, denies_sender, denies_subject, matches, narrow_form
 
 Access = Literal["hidden", "read", "write"]
 # Percent and bang are routes to old servers, and "=?" may begin an encoded word (RFC 2047).
@@ -62,8 +62,9 @@ def restricts(policy: ContentPolicy) -> bool:
     )
 
 
-_DROPPING = frozenset({"max_age", "from_allow", "from_deny", "subject_deny", "html", "attachments"})
-"""Keys of a policy that drop messages by their envelope, or withhold what no query asks about."""
+_DROPPING = frozenset({"max_age", "from_allow", "from_deny", "subject_deny"})
+_UNASKED = frozenset({"html", "attachments", "attachment_links", "max_body_chars", "max_answer_chars"})
+"""Keys of a policy that drop messages by their envelope, and those about what no query asks for."""
 
 
 def shows_whole(policy: ContentPolicy, query: Query | None) -> bool:
@@ -73,7 +74,7 @@ def shows_whole(policy: ContentPolicy, query: Query | None) -> bool:
     """
     default = ContentPolicy()
     changed = {name for name in ContentPolicy.model_fields if getattr(policy, name) != getattr(default, name)}
-    return changed <= _DROPPING and (_shows_whole_messages(policy) or not _asks_for_size(query))
+    return changed <= _DROPPING | _UNASKED and (_shows_whole_messages(policy) or not _asks_for_size(query))
 
 
 def _asks_for_size(query: Query | None) -> bool:
@@ -233,37 +234,3 @@ def parse_recipient(text: str) -> Recipient:
         return Recipient(local, idna.encode(domain.lower(), uts46=True).decode("ascii").lower())
     except idna.IDNAError:
         raise NotAnAddress(text) from None
-
-
-@dataclass(frozen=True, slots=True)
-class Denial:
-    """Why a mail may not be sent, which recipients are to blame, and the rule that says so, for the audit log."""
-
-    reason: str
-    recipients: tuple[str, ...] = ()
-    rule: str = "form"
-
-
-def check_outbound(recipients: Sequence[Recipient], characters: int, policy: OutboundPolicy | None) -> Denial | None:
-    """None when a mail of so many characters may go to all of them."""
-    if policy is None:
-        return Denial("this token may not send mail", rule="outbound")
-    if denied := check_recipients(recipients, policy):
-        return Denial("recipient not allowed by the outbound policy", denied, "to_allow, to_deny")
-    if len(recipients) > policy.max_recipients:
-        return Denial(f"too many recipients: at most {policy.max_recipients} per mail", rule="max_recipients")
-    if characters > policy.max_chars:
-        return Denial(
-            f"too long: subject and body may have {policy.max_chars} characters, these have {characters}",
-            rule="max_chars",
-        )
-    return None
-
-
-def check_recipients(recipients: Iterable[Recipient], policy: OutboundPolicy) -> tuple[str, ...]:
-    """The addresses a policy does not let through, in their order."""
-    return tuple(recipient.address for recipient in recipients if not _may_receive(recipient, policy))
-
-
-def _may_receive(recipient: Recipient, policy: OutboundPolicy) -> bool:
-    return allows(policy.to_allow, recipient.address) and not denies(policy.to_deny, recipient.address)

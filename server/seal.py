@@ -3,12 +3,12 @@
 virtual uid    one AES block of (32-bit epoch of the mirror file, 64-bit message id, 32 zero bits), 22 characters of
                base64url. The zero bits make a forged one fail but once in 2^32; the epoch makes one from before a
                rebuild fail.
-cursor, attachment id
+cursor, attachment id, link
                AES-SIV (RFC 5297): sealed and bound to what it was made for. Deterministic, so the same request gets
                the same bytes.
 
 Every key is derived from the data key for one purpose and one (user, provider, profile), so that a word of one
-identity is noise to another.
+identity is noise to another; that of links for no identity, since whoever has a link says no other.
 """
 
 import base64
@@ -33,6 +33,9 @@ _MAX_PLAIN_BYTES = 1_024
 
 Json = None | bool | int | float | str | Sequence["Json"]
 
+AttachmentId = tuple[int, int, int, str]
+"""Epoch of the mirror's file, folder id, message id, part."""
+
 
 class NotSealed(ValueError):
     """Forged, damaged, cut, of another identity, or made for another request."""
@@ -48,7 +51,9 @@ class Seal:
     def __init__(self, key: bytes, user: str, provider: str, profile: str) -> None:
         identity = (user, provider, profile)
         self._uids = Cipher(AES(derive_key(key, 32, "uid", *identity)), ECB())  # noqa: S305 - one block, a permutation
-        self._words = {purpose: AESSIV(derive_key(key, 64, purpose, *identity)) for purpose in ("cursor", "attachment")}
+        self._words = {
+            purpose: AESSIV(derive_key(key, 64, purpose, *identity)) for purpose in ("cursor", "attachment", "link")
+        }
 
     def uids(self, epoch: int, message_ids: Sequence[int]) -> list[str]:
         """The virtual uids of these messages, in their order."""
@@ -73,15 +78,26 @@ class Seal:
         """Open a cursor. Raises NotSealed when it was made for anything else."""
         return self._open("cursor", cursor, bound_to)
 
-    def attachment(self, epoch: int, folder_id: int, message_id: int, part: str) -> str:
+    def attachment(self, attachment: AttachmentId) -> str:
         """The id under which one attachment can be downloaded."""
-        return self._seal("attachment", (epoch, folder_id, message_id, part), ())
+        return self._seal("attachment", attachment, ())
 
-    def attachment_of(self, word: str) -> tuple[int, int, int, str]:
-        """(epoch, folder id, message id, part) behind an attachment id. Raises NotSealed."""
+    def attachment_of(self, word: str) -> AttachmentId:
+        """What is behind an attachment id. Raises NotSealed."""
         match self._open("attachment", word, ()):
             case (int(epoch), int(folder_id), int(message_id), str(part)):
                 return epoch, folder_id, message_id, part
+        raise NotSealed(word)
+
+    def link(self, token: str, identity: str, until: int, attachment: AttachmentId) -> str:
+        """A signed link of a token to an attachment."""
+        return self._seal("link", (token, identity, until, *attachment), ())
+
+    def link_of(self, word: str) -> tuple[str, str, int, AttachmentId]:
+        """(token, identity, end, attachment) of a signed link. Raises NotSealed."""
+        match self._open("link", word, ()):
+            case (str(token), str(identity), int(until), int(epoch), int(folder_id), int(message_id), str(part)):
+                return token, identity, until, (epoch, folder_id, message_id, part)
         raise NotSealed(word)
 
     def _seal(self, purpose: str, value: Sequence[Json], bound_to: Sequence[bytes]) -> str:

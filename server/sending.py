@@ -1,8 +1,9 @@
 """Sending a mail: policy first, then the journal, then the server."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from config.identity import Endpoint, Provider
@@ -13,7 +14,9 @@ from server.auth import Caller
 from server.correspondent import Correspondent, breaks_lines, parse_correspondent
 from server.journal import Entry, Submission
 from server.letter import Draft, Envelope, digest_of, is_message_id, write_letter
-from server.policy import Denial, NotAnAddress, check_outbound, parse_recipient
+from server.mirrors import Mirrors
+from server.outgoing import Denial, Words, check_outbound
+from server.policy import NotAnAddress, Recipient, parse_recipient
 from server.proofreading import Ambiguous
 from server.state import State, StateUnavailable
 from server.submission import (
@@ -26,6 +29,7 @@ from server.submission import (
     names,
     submit,
 )
+from server.writers import has_written
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +60,7 @@ class Sending:
     """Sends mail."""
 
     _audit: Audit
+    _mirrors: Mirrors
     _state: State
     _secrets: dict[SecretSource, str]
 
@@ -75,7 +80,7 @@ class Sending:
         if earlier is not None:
             # Before the policy is asked: what was sent under an earlier one is not said to be unsent.
             return _again(earlier)
-        envelope = check_draft(caller, draft)
+        envelope = check_draft(caller, draft, partial(has_written, self._mirrors, caller))
         endpoint = caller.account.smtp
         if endpoint is None:
             raise Denied(Denial("no server for sending is configured for this mailbox"))
@@ -170,14 +175,16 @@ def _again(line: Submission) -> Sent:
     return Sent(line.message_id, line.recipients, copy, is_repeat=True)
 
 
-def check_draft(caller: Caller, draft: Draft) -> Envelope:
+def check_draft(caller: Caller, draft: Draft, has_written: Callable[[Recipient], bool]) -> Envelope:
     """Who the mail is from and for, when it may be sent. Raises Denied."""
     envelope = check_form(caller, draft)
     recipients = tuple(each.recipient for each in envelope.everybody)
     if not recipients:
         raise Denied(Denial("nobody to send it to"))
-    characters = len(draft.subject) + len(draft.text) + len(draft.html)
-    denial = check_outbound(recipients, characters, caller.policy.outbound)
+    files, people = (each.filename for each in draft.attachments), (each.name for each in envelope.everybody)
+    beside = (*files, *people, draft.in_reply_to, *draft.references)
+    words = Words(draft.subject, draft.text, draft.html, beside)
+    denial = check_outbound(recipients, words, caller.policy.outbound, has_written)
     if denial is not None:
         raise Denied(denial)
     return envelope

@@ -62,12 +62,12 @@ def _any(patterns: Iterable[frozenset[str]], spellings: frozenset[str]) -> bool:
 
 @lru_cache(maxsize=4_096)
 def _narrow(address: str) -> frozenset[str]:
-    return _both_domains(unicodedata.normalize("NFC", address).translate(_LOWER))
+    return both_spellings(unicodedata.normalize("NFC", address).translate(_LOWER))
 
 
 @lru_cache(maxsize=4_096)
 def _wide(address: str) -> frozenset[str]:
-    return _narrow(address) | _both_domains(_folded(address))
+    return _narrow(address) | both_spellings(_folded(address))
 
 
 @lru_cache(maxsize=4_096)
@@ -78,7 +78,7 @@ def _shown(name: str, address: str) -> frozenset[str]:
     return frozenset[str]().union(*map(_wide, found | ({address} if "@" in address else set())))
 
 
-def _both_domains(text: str) -> frozenset[str]:
+def both_spellings(text: str) -> frozenset[str]:
     """An address or a pattern with its domain in both spellings; what has no @ may be all domain."""
     local, at, domain = text.rpartition("@")
     return frozenset(f"{local}{at}{_labels(domain, to_ascii=to_ascii)}" for to_ascii in (True, False))

@@ -95,6 +95,11 @@ class StateFile:
                     self._writes.execute("ROLLBACK")
                 raise
 
+    def _cut_log(self) -> None:
+        """Empty the log, whose old pages hold what has been deleted since. Left for the next time when it is in use."""
+        with self._write_lock, self._usable():
+            self._writes.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def _select(self, statement: str, values: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
         self._follow()
         with self._read_lock, self._usable():

@@ -195,6 +195,14 @@ class StoredTokens(StateFile):
         for token in configured:
             if hmac.compare_digest(token.sha256, sha256) or token.name == name:
                 found = token
+        return self._counting(found, sha256, name)
+
+    def named_token(self, name: str, configured: Sequence[Token]) -> Token | None:
+        """The token of that name, if it counts now."""
+        return self._counting(next((token for token in configured if token.name == name), None), "", name)
+
+    def _counting(self, found: Token | None, sha256: str, name: str) -> Token | None:
+        """The token, or the one issued with this digest or name, unless it is expired, paused or revoked."""
         for row in self._select(
             "SELECT name, sha256, user, provider, profile, expires FROM token WHERE sha256 = ?1 OR name = ?2",
             (sha256, name),

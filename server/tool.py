@@ -99,7 +99,7 @@ def _always(_: Profile) -> bool:
 class Tool(Generic[A]):
     """One tool. description: product text, read by models. run: called on a thread, its result becomes the answer.
 
-    granted: whether a profile has this tool at all. operation: what has failed after a fault of ours, in the error
+    granted: whether a profile may have this tool. operation: what has failed after a fault of ours, in the error
     text that the gateway tools promise; "" for that of the others.
     """
 
@@ -121,6 +121,10 @@ class Tool(Generic[A]):
             input_schema=input_schema(self.arguments),
             annotations=self.annotations,
         )
+
+    def is_offered(self, profile: Profile) -> bool:
+        """Whether there is this tool for a profile."""
+        return (profile.tool_allow is None or self.name in profile.tool_allow) and self.granted(profile)
 
     def call(self, caller: Caller, arguments: Mapping[str, Any]) -> Noted:
         """Check the arguments and run it. Raises Declined for everything that a client can mend."""
@@ -175,7 +179,7 @@ def tool_server(
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
         profile = caller().policy
-        return ListToolsResult(tools=[described[tool.name] for tool in tools if tool.granted(profile)])
+        return ListToolsResult(tools=[described[tool.name] for tool in tools if tool.is_offered(profile)])
 
     async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         tool = by_name.get(params.name)
@@ -204,7 +208,7 @@ def _answer(
     who: Caller | None = None
     try:
         who = caller()
-        _check_granted(tool, who)
+        _check_offered(tool, who)
         who = who.named(arguments.get("account")) or who
         noted = tool.call(who, arguments)
         text = as_json(noted.value)
@@ -250,8 +254,8 @@ def _unknown() -> MCPError:
     return MCPError(INVALID_PARAMS, "Unknown tool; tools/list names those there are")
 
 
-def _check_granted(tool: Tool[Any], caller: Caller) -> None:
-    if not tool.granted(caller.policy):
+def _check_offered(tool: Tool[Any], caller: Caller) -> None:
+    if not tool.is_offered(caller.policy):
         raise _unknown()
 
 

@@ -183,15 +183,17 @@ class Planner:
         return _of_field(field, self._connection.execute(_WHOLE, (word,)).fetchall())
 
     def _partly(self, field: Field, piece: str, part: Part) -> list[Row] | None:
+        # A subject's words are few among those that have a piece; of a body's, more than MOST_WORDS say enough.
+        most = _MOST_SCANNED if field == "subject" else 2 * MOST_WORDS
         if part == "prefix":
-            rows = self._connection.execute(_PREFIX, (piece, piece, _MOST_SCANNED)).fetchall()
+            rows = self._connection.execute(_PREFIX, (piece, piece, most)).fetchall()
         elif len(piece) >= 3:
-            rows = self._connection.execute(_INSIDE, (_trigrams(piece), _MOST_SCANNED)).fetchall()
+            rows = self._connection.execute(_INSIDE, (_trigrams(piece), most)).fetchall()
         elif self._thorough:
-            rows = self._connection.execute(_ANYWHERE, (piece, _MOST_SCANNED)).fetchall()
+            rows = self._connection.execute(_ANYWHERE, (piece, most)).fetchall()
         else:
             rows = None
-        if rows is None or len(rows) == _MOST_SCANNED:
+        if rows is None or len(rows) == most:
             if _COUNTS[field] != _COUNTS["from"]:
                 return None
             rows = self._connection.execute(_PEOPLE, (piece,)).fetchall()

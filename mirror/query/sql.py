@@ -154,6 +154,8 @@ def _contains(test: str, folded: str) -> Fragment:
 
 def _together(kind: type[All] | type[Any], nodes: Sequence[Node]) -> list[Fragment]:
     """Conditions as fragments, those of bodies last and as one, so that a body is read and folded once for them all."""
+    if any(isinstance(each, Not) and each.node in nodes for each in nodes):
+        return [FALSE if kind is All else TRUE]
     of_body = [tests for each in nodes if (tests := _tests(each)) is not None]
     if len(of_body) < 2:
         return [exact(each) for each in nodes]

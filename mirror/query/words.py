@@ -69,6 +69,15 @@ def unindex(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
             connection.execute("DELETE FROM word WHERE id = ?", row)
 
 
+def forget_unused_words(connection: sqlite3.Connection) -> None:
+    """Forget the words that were in so many contents that nobody looked whether one is left. For the clean-up."""
+    for word_id, word in connection.execute(_FREQUENT, (_SURELY_USED,)).fetchall():
+        if connection.execute(_USED, ('"' + word + '"',)).fetchone() is None:
+            if len(word) >= 3:
+                connection.execute(_FORGET, (word_id, word))
+            connection.execute("DELETE FROM word WHERE id = ?", (word_id,))
+
+
 def rebuild(connection: sqlite3.Connection, batch: int = 250) -> Iterator[int]:
     """Index everything anew, as after a change of FOLD_VERSION; yields after each batch, for the caller to commit.
 
@@ -119,6 +128,7 @@ def _is_sampled(content: int) -> bool:
 _ADD = "UPDATE word SET subjects = subjects + ?2, people = people + ?3 WHERE term = ?1"
 _TAKE = "UPDATE word SET subjects = subjects - ?2, people = people - ?3 WHERE term = ?1"
 _RARE = "SELECT id FROM word WHERE term = ? AND documents < ?"
+_FREQUENT = "SELECT id, term FROM word WHERE documents >= ?"
 _USED = "SELECT 1 FROM fts WHERE fts MATCH ? LIMIT 1"
 _FORGET = "INSERT INTO word_trigram (word_trigram, rowid, term) VALUES ('delete', ?, ?)"
 _CONTENTS = """

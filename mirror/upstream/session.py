@@ -176,7 +176,9 @@ class Session:
 
     def close(self) -> None:
         """Log out where that is quick, and close."""
-        if self.is_open:
+        if self.is_open and None in self._imap.tagged_commands.values():
+            self.abandon()  # a goodbye would wait behind what is under way
+        elif self.is_open:
             self.is_open = False
             with contextlib.suppress(OSError, imaplib.IMAP4.error):
                 self._client.socket().settimeout(1.0)
@@ -234,6 +236,14 @@ class Session:
             return self._complete(name, self._send(name, *arguments))
 
     def _send(self, name: str, *arguments: bytes) -> bytes:
+        self._catch_up()
+        return self._send_ahead(name, *arguments)
+
+    def _catch_up(self) -> None:
+        """Read to their end the answers to commands that were sent ahead."""
+
+    def _send_ahead(self, name: str, *arguments: bytes) -> bytes:
+        """Send a command while the answers to others are still to be read."""
         self._imap.untagged_responses.clear()
         tag: bytes = self._imap._command(name, *arguments)  # noqa: SLF001
         if name == "APPEND" or (arguments and arguments[0].startswith((b"COPY", b"MOVE"))):

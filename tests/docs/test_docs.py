@@ -10,10 +10,12 @@ from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel
+from server.gateway_tools import gateway_tools
 
-from config.identity import Settings
+from config.identity import TOOL_NAMES, Settings
 from config.settings import example_text, parse_settings, presets
 from server.cli import main
+from server.gateway import Gateway
 from server.reference import FIRST_WRITTEN, tools_reference
 from server.relay import Relay, relay_tools
 
@@ -74,6 +76,11 @@ def test_tools_are_documented_as_clients_see_them() -> None:
     assert generated == f"{tools_reference(relay_tools(_RELAY))}\n", renew
 
 
+def test_profiles_may_name_the_tools_that_there_are() -> None:
+    assert TOOL_NAMES["relay"] == tuple(tool.name for tool in relay_tools(_RELAY))
+    assert {tool.name for tool in gateway_tools(Gateway.__new__(Gateway))} <= set(TOOL_NAMES["gateway"])
+
+
 def texts_of(file: str, callee: str) -> list[str]:
     """The literal pieces of text that are passed to an error, in the order of the file."""
     pieces = []
@@ -90,7 +97,7 @@ def texts_of(file: str, callee: str) -> list[str]:
     sorted(
         set(texts_of("server/relay.py", "Declined"))
         | set(texts_of("server/refusal.py", "Declined"))
-        | set(texts_of("server/policy.py", "Denial"))
+        | set(texts_of("server/outgoing.py", "Denial"))
         | set(texts_of("server/sending.py", "Denial"))
     ),
 )

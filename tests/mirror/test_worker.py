@@ -218,7 +218,7 @@ def test_refused_login_is_tried_twice_and_then_reported(worker: Worker, dovecot:
     assert dovecot.log().count("auth failed") == before + 2
     with Store(worker.mirror_folder) as store:
         error = store._connection.execute("SELECT error FROM mirror").fetchone()[0]
-    assert "Correct the login" in error
+    assert "Correct username and password" in error
 
 
 def test_mirror_that_is_removed_under_the_worker_is_built_again(worker: Worker, dovecot: Dovecot, user: str) -> None:

@@ -12,10 +12,9 @@ from config.identity import AttachmentRule, ContentPolicy, OutboundPolicy, Profi
 from mirror.message import Address, Attachment
 from mirror.mirrored import FolderState, MirroredMessage, State
 from mirror.query.tree import Contains, Not, Query, Size
+from server.outgoing import Words, check_outbound, check_recipients
 from server.policy import (
     NotAnAddress,
-    check_outbound,
-    check_recipients,
     folder_access,
     parse_recipient,
     restricts,
@@ -217,7 +216,7 @@ def test_recipients_are_denied_by_name(allow: list[str], deny: list[str], denied
 
 
 def test_without_an_outbound_policy_nothing_may_be_sent() -> None:
-    assert check_outbound([parse_recipient("bob@example.org")], 1, None) is not None
+    assert check_outbound([parse_recipient("bob@example.org")], Words("", ""), None, lambda _: True) is not None
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,18 @@ def test_an_unknown_tool_is_a_protocol_error(door: Door) -> None:
         assert door.caller(era=era).call("move_message").result["code"] == -32602
 
 
+@pytest.mark.parametrize("era", ["modern", "handshake"])
+def test_a_tool_that_the_profile_does_not_allow_is_like_one_that_does_not_exist(data_dir: Path, era: Era) -> None:
+    allowed = ["list_folders", "search_messages"]
+    with opened(data_dir, *FOLDERS, assistant={**ASSISTANT, "tool_allow": allowed}) as door:
+        caller = door.caller(era=era)
+        assert [tool["name"] for tool in caller.request("tools/list").result["tools"]] == allowed
+        assert caller.call("list_folders").value["folders"]
+        unknown = caller.call("no_such_tool", folder="INBOX")
+        for name in set(TOOLS) - set(allowed):
+            assert caller.call(name, folder="INBOX").bytes == unknown.bytes
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

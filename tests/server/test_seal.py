@@ -78,8 +78,8 @@ def test_a_cursor_is_no_attachment_id_and_the_other_way_round() -> None:
     with pytest.raises(NotSealed):
         SEAL.attachment_of(SEAL.cursor((1, 2, 3, "2"), []))
     with pytest.raises(NotSealed):
-        SEAL.position(SEAL.attachment(1, 2, 3, "2"), [])
-    assert SEAL.attachment_of(SEAL.attachment(1, 2, 3, "2.1")) == (1, 2, 3, "2.1")
+        SEAL.position(SEAL.attachment((1, 2, 3, "2")), [])
+    assert SEAL.attachment_of(SEAL.attachment((1, 2, 3, "2.1"))) == (1, 2, 3, "2.1")
 
 
 def test_a_position_that_does_not_fit_is_refused() -> None:
