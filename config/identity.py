@@ -209,6 +209,7 @@ class Provider(Frozen):
     password: SecretSource | None = None
     imap: Endpoint
     smtp: Endpoint | None = None
+    sent_copy: Literal["auto", "append", "none"] = "auto"
     sync: SyncRule = SyncRule()
 
     def login(self, endpoint: Endpoint) -> tuple[str, SecretSource | None]:
@@ -448,6 +449,10 @@ class Settings(Frozen):
             for user_name, user in self.users.items()
             for provider_name, provider in user.providers.items()
         ]
+
+    def accounts(self) -> dict[tuple[str, str], Provider]:
+        """Every mailbox by user and provider name."""
+        return {(user, name): provider for user, name, provider in self.identities()}
 
 
 def mirror_folder(data_dir: Path, user: str, provider: str) -> Path:

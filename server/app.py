@@ -38,6 +38,7 @@ from server.live import ConfigurationLost, LiveSettings
 from server.mailbox import Mailboxes
 from server.mirrors import Mirrors
 from server.outbound import Outbound
+from server.outbox import Follower
 from server.relay import Relay, relay_server
 from server.state import State
 from server.upstreams import Upstreams
@@ -58,6 +59,7 @@ class Parts:
     outbound: Outbound
     audit: Audit
     uses: LastUses
+    follower: Follower
     links: Links
     url: str
 
@@ -72,10 +74,12 @@ class Parts:
         live.subscribe(audit.note)
         outbound = Outbound(state, mirrors, upstreams, audit)
         mailboxes, uses = Mailboxes(mirrors, key), LastUses(state)
-        return cls(live, state, mirrors, mailboxes, upstreams, outbound, audit, uses, Links(key), place.url)
+        follower = Follower(outbound.outbox, lambda: live.in_force().settings.accounts())
+        return cls(live, state, mirrors, mailboxes, upstreams, outbound, audit, uses, follower, Links(key), place.url)
 
     def close(self) -> None:
         """Let go of files and connections; the state belongs to the caller."""
+        self.follower.close()
         self.upstreams.close()
         self.mirrors.close()
         self.audit.close()

@@ -1,12 +1,9 @@
 """The `postmirror` command."""
 
 import errno
-import json
 import logging
 import os
 import socket
-from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,7 @@ from server.cleanup_command import cleanup
 from server.command import ConfigOption
 from server.command import load as _load
 from server.key_command import keys
+from server.outbox_command import outbox
 from server.policy_command import policy
 from server.search_command import search
 from server.status_command import status
@@ -51,6 +49,7 @@ def main() -> None:
 main.add_command(audit)
 main.add_command(cleanup)
 main.add_command(keys)
+main.add_command(outbox)
 main.add_command(policy)
 main.add_command(search)
 main.add_command(status)
@@ -125,24 +124,6 @@ def stdio(config_path: Path | None, user: str, profile: str, provider: str | Non
         serve_stdio(path, settings, user, profile, provider)
     except ValueError as exc:
         raise click.ClickException(str(exc)) from exc
-
-
-@main.command()
-@ConfigOption
-@click.option("--json", "as_json", is_flag=True, help="Print one list.")
-def outbox(config_path: Path | None, as_json: bool) -> None:
-    """Show what was handed to the mail server for sending, and what became of it."""
-    _, settings = _load(config_path)
-    with _state(settings) as state:
-        lines = state.submissions()
-    if as_json:
-        click.echo(json.dumps([asdict(line) for line in lines]))
-        return
-    for line in lines:
-        when = datetime.fromtimestamp(line.created, UTC).isoformat(" ", "seconds")
-        click.echo(f"{when}  {line.state}  to {', '.join(line.recipients)}  by {line.token}  <{line.message_id}>")
-        if line.reason:
-            click.echo(f"    {line.reason}")
 
 
 @main.group("config")

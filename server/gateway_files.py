@@ -49,9 +49,9 @@ class Files:
             attachment = _named(asked.filename, by_filename(message.attachments))
             if attachment is None:
                 raise _not_found(asked.filename)
-            word = mailbox.seal.attachment(mailbox.reader.epoch, folder.id, message.id, attachment.part)
+            named = (mailbox.reader.epoch, folder.id, message.id, attachment.part)
         try:
-            _, data = self._attachments.fetch(at, word, before_upstream=lambda: self._limits.operate(at))
+            _, data = self._attachments.fetch(at, named, before_upstream=lambda: self._limits.operate(at))
         except (NoSuchAttachment, NoSuchMessage, MessageChanged):
             raise _not_found(asked.filename) from None
         except UpstreamError:

@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mirror.errors import MirrorError
 from mirror.mirrored import MirroredMessage
@@ -16,13 +17,12 @@ from server.letter import Draft
 from server.limits import Limits, RateLimited
 from server.mailbox import Mailbox
 from server.outbound import Denied, Outbound, Sent
-from server.refusal import sending
+from server.refusal import NO_COPY, sending
 from server.state import KeyUsed, StateUnavailable, StillSending, TooManySends
 from server.tool import Declined, Noted
 
 log = logging.getLogger(__name__)
 
-NO_COPY = "The copy in the Sent folder could not be stored."
 REPEATED = "This mail was sent by an earlier call with this idempotency_key; it was not sent again."
 _BRACKETED = re.compile(r"<[!-;=?-~]{1,900}>")
 _UNSENT = (Denied, KeyUsed, StillSending, TooManySends, StateUnavailable, AuditUnwritable)
@@ -112,7 +112,9 @@ def _keeping_a_copy(at: Caller, asked: SendEmail | ReplyEmail) -> Caller:
     """The caller, with a copy in Sent where the call asks for one although the configuration does not."""
     if asked.append_folder is not None and not asked.append_to_sent:
         raise Declined('argument "append_folder" needs append_to_sent = true')
-    return at
+    if not asked.append_to_sent or at.account.sent_copy != "none":
+        return at
+    return replace(at, account=at.account.model_copy(update={"sent_copy": "append"}))
 
 
 def _check_ids(name: str, ids: Sequence[str]) -> None:

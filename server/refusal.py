@@ -34,6 +34,7 @@ NO_FOLDER = "No such folder. list_folders names the folders there are."
 NOT_MIRRORED = "This mailbox is not mirrored yet. Try again in a minute."
 NOT_YET = "The text of this message is not mirrored yet. Read it again in a moment."
 CLOSED = "The mail server does not let this account open this folder; only what was mirrored before is shown."
+NO_COPY = "The mail was sent. Its copy could not be put into Sent; that is tried again for a day."
 MIRROR_FOLLOWS = "The mail server has made the change. The mirror could not write it down yet and will follow."
 WITHHELD = "The policy of this token withholds the text of messages."
 

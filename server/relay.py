@@ -18,7 +18,7 @@ from server.links import Links
 from server.mailbox import Mailbox, Mailboxes, NoSuchMessage, ReadOnly
 from server.outbound import Draft, Outbound, plain_addresses
 from server.reading import Found, Reading
-from server.refusal import CLOSED, MIRROR_FOLLOWS, NOT_YET, WITHHELD, changing, reading, sending
+from server.refusal import CLOSED, MIRROR_FOLLOWS, NO_COPY, NOT_YET, WITHHELD, changing, reading, sending
 from server.relay_arguments import (
     ListFolders,
     ListMessages,
@@ -148,7 +148,12 @@ class Relay:
             plain_addresses([asked.from_])
             draft = Draft(asked.from_, plain_addresses(asked.to), asked.subject, asked.body)
             sent = self._outbound.send(caller, draft)
-        return {"status": "sent", "message_id": sent.message_id, "recipients": list(sent.recipients)}
+        answer: dict[str, object] = {
+            "status": "sent",
+            "message_id": sent.message_id,
+            "recipients": list(sent.recipients),
+        }
+        return {**answer, "note": NO_COPY} if sent.sent_copy == "failed" else answer
 
     def update_message_flags(self, caller: Caller, asked: UpdateMessageFlags) -> Answer:
         """Change flags upstream, then in the mirror."""

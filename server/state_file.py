@@ -29,6 +29,7 @@ class StateFile:
 
     def __init__(self, data_dir: Path) -> None:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder = data_dir
         self._path = path = data_dir / "state.db"
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         # Two connections: a request that only wants its token checked must not wait for a writer's fsync.

@@ -110,6 +110,10 @@ class Reader:
         """(folder, message) by their ids of the newest messages with this Message-ID, without angle brackets."""
         with self._reading():
             return self._connection.execute(_BY_MESSAGE_ID, (message_id,)).fetchall()
+    def has_message_id(self, role: str, message_id: str) -> bool:
+        """Whether a folder of this role holds a mail with this Message-ID (without angle brackets)."""
+        with self._reading():
+            return self._connection.execute(_HAS_MESSAGE_ID, (message_id, role)).fetchone() is not None
 
     def message(
         self, folder_id: int, message_id: int, with_html: bool = False, with_headers: bool = False
@@ -245,6 +249,10 @@ _BY_MESSAGE_ID = """
     ORDER BY content.id DESC, message.id DESC LIMIT 50
     """
 _EPOCH = "SELECT epoch FROM mirror"
+_HAS_MESSAGE_ID = """
+    SELECT 1 FROM content JOIN message ON message.content = content.id JOIN folder ON folder.id = message.folder
+    WHERE content.message_id = ? AND content.message_id <> '' AND folder.role = ? LIMIT 1
+    """
 _FOLDERS = """
     SELECT folder.id, folder.raw, folder.name, folder.delimiter, folder.attributes, folder.role, folder.selectable,
         folder.uidvalidity, folder.as_of, folder.enumerated, folder.error, folder.closed_until,
