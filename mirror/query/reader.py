@@ -110,6 +110,7 @@ class Reader:
         """(folder, message) by their ids of the newest messages with this Message-ID, without angle brackets."""
         with self._reading():
             return self._connection.execute(_BY_MESSAGE_ID, (message_id,)).fetchall()
+
     def has_message_id(self, role: str, message_id: str) -> bool:
         """Whether a folder of this role holds a mail with this Message-ID (without angle brackets)."""
         with self._reading():
