@@ -22,12 +22,13 @@ from mirror.query.progress import Progress
 from mirror.query.search import Scope
 from mirror.query.searching import Page, Searching, View
 from mirror.query.tree import Node, OneOf, Positions, Query, conditions, replace_nodes
+from mirror.schema import is_outdated
 
 
 class Reader:
     """One read-only connection to one mirror's file.
 
-    Raises MirrorAbsent when there is no file, or none that was set up yet: "not mirrored yet".
+    Raises MirrorAbsent when there is no file, or none that was set up yet, or set up anew: "not mirrored yet".
     """
 
     def __init__(self, path: Path, *, deadline: float = 2.0) -> None:
@@ -51,7 +52,7 @@ class Reader:
             self._progress = Progress(self._connection)
             self._scopes: dict[int, tuple[float, Scope]] = {}
             self._folders: tuple[int, list[FolderState]] | None = None
-            row = self._connection.execute(_EPOCH).fetchone()
+            row = None if is_outdated(self._connection) else self._connection.execute(_EPOCH).fetchone()
         except sqlite3.OperationalError as exc:
             self._connection.close()
             raise MirrorAbsent("this mailbox is not mirrored yet") from exc
