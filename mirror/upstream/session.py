@@ -7,6 +7,7 @@ import re
 import select
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Self
 
@@ -234,6 +235,24 @@ class Session:
     def _run(self, name: str, *arguments: bytes) -> dict[str, list[Any]]:
         with self._translating():
             return self._complete(name, self._send(name, *arguments))
+
+    def _run_each(self, name: str, commands: Sequence[bytes], *, at_once: int) -> list[dict[str, list[Any]]]:
+        """The answers to several commands in turn, so many of them under way; the first refusal ends it."""
+        came: list[dict[str, list[Any]]] = []
+        refused: UpstreamRefused | None = None
+        waiting, tags = deque(commands), deque[bytes]()
+        with self._translating():
+            self._catch_up()
+            while tags or (waiting and refused is None):
+                while waiting and refused is None and len(tags) < at_once:
+                    tags.append(self._send_ahead(name, waiting.popleft()))
+                try:
+                    came.append(self._complete(name, tags.popleft()))
+                except UpstreamRefused as exc:
+                    refused = refused or exc
+        if refused is not None:
+            raise refused
+        return came
 
     def _send(self, name: str, *arguments: bytes) -> bytes:
         self._catch_up()
