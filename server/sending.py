@@ -188,7 +188,7 @@ class Sending:
                 self._secrets[source] = source.read()
             except SecretUnavailable as exc:
                 raise AuthenticationRefused(str(exc)) from exc
-        return Login(user, self._secrets[source])
+        return Login(user, self._secrets[source], is_token=account.auth == "oauth2")
 
 
 def _mailbox(caller: Caller) -> tuple[str, str]:
