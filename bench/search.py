@@ -29,7 +29,7 @@ from mirror.query.reader import Reader
 from mirror.schema import migrate
 from tests.servers.dovecot import Dovecot
 
-_SAMPLES, _WARMING, _COLD_SAMPLES = 400, 5, 9
+_SAMPLES, _WARMING, _COLD_SAMPLES = 400, 5, 5
 
 
 def measure(path: Path, mails: Mails, seconds: float, only: str, beside: Callable[[Kind], float | None] | None) -> None:
