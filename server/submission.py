@@ -113,6 +113,30 @@ def submit(
         smtp.close()
 
 
+def try_senders(endpoint: Endpoint, login: Login, senders: Sequence[str]) -> dict[str, str]:
+    """Log in and ask about each sender address, without a recipient and so without a mail.
+
+    Returns the replies to those that were refused; addresses outside ASCII are left out.
+    Raises SubmissionUnavailable and AuthenticationRefused.
+    """
+    smtp = Conversation(PATIENCE)
+    refused = {}
+    try:
+        with _nothing_sent():
+            smtp.open(endpoint)
+            _log_in(smtp, login)
+            for sender in filter(str.isascii, senders):
+                code, text = smtp.docmd("MAIL", f"FROM:<{sender}>")
+                if code >= 500:
+                    refused[sender] = _reply(code, text)
+                smtp.docmd("RSET")
+        with suppress(*Broken):
+            smtp.docmd("QUIT")
+    finally:
+        smtp.close()
+    return refused
+
+
 @contextmanager
 def _nothing_sent() -> Iterator[None]:
     try:
