@@ -113,6 +113,21 @@ def submit(
         smtp.close()
 
 
+def check_login(endpoint: Endpoint, login: Login) -> None:
+    """Returns when the server lets this login in; nothing is sent.
+
+    Raises SubmissionUnavailable or AuthenticationRefused.
+    """
+    smtp = Conversation(PATIENCE)
+    try:
+        with _nothing_sent():
+            smtp.open(endpoint)
+            _log_in(smtp, login)
+            smtp.docmd("QUIT")
+    finally:
+        smtp.close()
+
+
 @contextmanager
 def _nothing_sent() -> Iterator[None]:
     try:
