@@ -94,9 +94,12 @@ class Served:
 
 
 class Installation:
-    """A configuration for the mailbox, with an empty data folder, below this folder."""
+    """A configuration for the mailbox, with an empty data folder, below this folder.
 
-    def __init__(self, folder: Path, mailbox: Mailbox) -> None:
+    imap_port: where the mailbox is reached, when not at its server's own.
+    """
+
+    def __init__(self, folder: Path, mailbox: Mailbox, *, imap_port: int = 0) -> None:
         folder.mkdir(mode=0o700)
         self.config = folder / "postmirror.toml"
         self.port = free_port()
@@ -107,7 +110,7 @@ class Installation:
                 login=mailbox.login,
                 password_file=mailbox.dovecot.folder / "password",
                 host=HOST,
-                imap_port=mailbox.dovecot.port,
+                imap_port=imap_port or mailbox.dovecot.port,
             ),
             "utf-8",
         )

@@ -2,7 +2,9 @@
 
     python -m bench.search [--messages 20000] [--keep DIR] [--only NAME] [--writing] [--dovecot]
 
-`cold`: with a new connection, and nothing of the file in the system's cache. --writing: ten searchers at once while
+`cold`: with a new connection, and nothing of the file in the system's cache. `busy`: the goal is kept by the time of
+the processor alone, so that other programs on the machine may be why it is not by the clock. --writing: ten searchers
+at once while
 another process adds mail. --dovecot: its SEARCH of the same mail, beside.
 """
 
@@ -17,42 +19,58 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from bench.search_asked import Asked, ask
+from bench.search_asked import Asked, ask, share_of
 from bench.search_kinds import AT_20_000, SORTED_AT_20_000, Kind, kinds
 from bench.search_mails import Mails, build
 from bench.search_on_dovecot import OnDovecot
 from bench.search_writing import while_writing
+from mirror.database import connect
 from mirror.query.reader import Reader
+from mirror.schema import migrate
 from tests.servers.dovecot import Dovecot
 
-_SAMPLES, _COLD_SAMPLES = 400, 9
+_SAMPLES, _WARMING, _COLD_SAMPLES = 400, 5, 5
 
 
 def measure(path: Path, mails: Mails, seconds: float, only: str, beside: Callable[[Kind], float | None] | None) -> None:
     """Print p50 and p99 of every kind, and whether they keep the goal for so many messages."""
-    print(f"{'kind':28} {'n':>4} {'p50 ms':>8} {'p99 ms':>8} {'goal':>9}     {'cold p50':>8} {'max':>7}", end="")
-    print("  found  in part/too slow" + ("  Dovecot" if beside else ""))
+    chosen = [kind for kind in kinds(mails) if only in kind.name]
+    warm = {kind.name: warm_searches(path, kind, seconds) for kind in chosen}
+    print(f"{'kind':26} {'n':>4} {'p50 ms':>7} {'p99 ms':>7} {'CPU p50':>7} {'p99':>7} {'goal':>9}", end="      ")
+    print(f"{'cold':>7} {'worst':>6}  found  in part/too slow" + ("  Dovecot" if beside else ""))
     missed = 0
-    with Reader(path) as reader:
-        for kind in kinds(mails):
-            if only not in kind.name:
-                continue
-            asked = Asked([])
-            end = time.perf_counter() + seconds
-            while len(asked.taken) < _SAMPLES and (len(asked.taken) < 8 or time.perf_counter() < end):
-                ask(reader, kind, asked, kind.make())
-            p50, p99 = asked.at(0.5), asked.at(0.99)
-            goal = goal_at(kind, mails.messages)
-            kept = "" if goal is None else "ok" if p50 <= goal[0] and p99 <= goal[1] else "MISS"
-            missed += kept == "MISS"
-            cold = cold_searches(path, kind)
-            print(f"{kind.name:28} {len(asked.taken):4} {p50:8.2f} {p99:8.2f}", end=" ")
-            print(f"{'' if goal is None else f'{goal[0]:g}/{goal[1]:g}':>9} {kept:4}", end=" ")
-            print(f"{statistics.median(cold):8.2f} {max(cold):7.1f} {asked.found / len(asked.taken):6.1f}", end="  ")
-            print(f"{asked.partial}/{asked.slow}", end="")
-            other = beside(kind) if beside else None
-            print("" if other is None else f"  {other:.1f}", flush=True)
+    for kind in chosen:
+        asked = warm[kind.name]
+        wall = share_of(asked.taken, 0.5), share_of(asked.taken, 0.99)
+        processor = share_of(asked.computed, 0.5), share_of(asked.computed, 0.99)
+        goal = goal_at(kind, mails.messages)
+        kept = "" if goal is None else "ok" if within(wall, goal) else "busy" if within(processor, goal) else "MISS"
+        missed += kept == "MISS"
+        cold = cold_searches(path, kind)
+        print(f"{kind.name:26} {len(asked.taken):4}", *(f"{each:7.2f}" for each in (*wall, *processor)), end=" ")
+        print(f"{'' if goal is None else f'{goal[0]:g}/{goal[1]:g}':>9} {kept:4}", end=" ")
+        print(f"{statistics.median(cold):7.1f} {max(cold):6.0f} {asked.found / len(asked.taken):6.1f}", end="  ")
+        print(f"{asked.partial}/{asked.slow}", end="")
+        other = beside(kind) if beside else None
+        print("" if other is None else f"  {other:.1f}", flush=True)
     print(f"{missed} kinds miss their goal")
+
+
+def warm_searches(path: Path, kind: Kind, seconds: float) -> Asked:
+    """Searches for as long, after a few that are not counted."""
+    asked = Asked()
+    with Reader(path) as reader:
+        for _ in range(_WARMING):
+            ask(reader, kind, Asked(), kind.make())
+        end = time.perf_counter() + seconds
+        while len(asked.taken) < _SAMPLES and (len(asked.taken) < 8 or time.perf_counter() < end):
+            ask(reader, kind, asked, kind.make())
+    return asked
+
+
+def within(taken: tuple[float, float], goal: tuple[float, float]) -> bool:
+    """Whether p50 and p99 keep a goal."""
+    return taken[0] <= goal[0] and taken[1] <= goal[1]
 
 
 def goal_at(kind: Kind, messages: int) -> tuple[float, float] | None:
@@ -64,7 +82,7 @@ def goal_at(kind: Kind, messages: int) -> tuple[float, float] | None:
 
 def cold_searches(path: Path, kind: Kind) -> list[float]:
     """What searches take that find nothing of the file in memory."""
-    asked = Asked([])
+    asked = Asked()
     for _ in range(_COLD_SAMPLES):
         with path.open("rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -120,6 +138,8 @@ def main() -> None:
             print(
                 f"({arguments.messages / built.indexing:.0f}/s; {built.computing:.1f} s of processor time)", flush=True
             )
+        with closing(connect(path)) as connection:
+            migrate(connection)
         sizes(path)
         mails = Mails(2, arguments.messages)
         if arguments.dovecot:

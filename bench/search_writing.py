@@ -9,7 +9,7 @@ from itertools import islice
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
-from bench.search_asked import Asked, ask
+from bench.search_asked import Asked, ask, share_of
 from bench.search_kinds import kinds
 from bench.search_mails import Mails, generate, insert
 from mirror.database import connect, transaction
@@ -40,16 +40,14 @@ def while_writing(path: Path, mails: Mails) -> None:
         stop.set()
         if is_writing:
             writer.join()
-        together = Asked([each for one in asked for each in one.taken])
+        taken = [each for one in asked for each in one.taken]
         print(f"ten searchers, {'mail being written' if is_writing else 'nothing written'}:", end=" ")
-        print(
-            f"{len(together.taken)} searches, p50 {together.at(0.5):.1f} ms, p99 {together.at(0.99):.1f} ms,", end=" "
-        )
+        print(f"{len(taken)} searches, p50 {share_of(taken, 0.5):.1f} ms, p99 {share_of(taken, 0.99):.1f} ms,", end=" ")
         print(f"faults {faults or 'none'}", flush=True)
 
 
 def _search_on(path: Path, messages: int, number: int, all_asked: list[Asked], faults: list[str]) -> None:
-    asked = Asked([])
+    asked = Asked()
     chosen = [kind for kind in kinds(Mails(100 + number, messages)) if kind.goal is not None]
     end = time.monotonic() + _SECONDS
     with Reader(path) as reader:

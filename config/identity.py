@@ -207,8 +207,10 @@ class Provider(Frozen):
     aliases: tuple[MailAddress, ...] = ()
     username: str | None = None
     password: SecretSource | None = None
+    auth: Literal["password", "oauth2"] = "password"
     imap: Endpoint
     smtp: Endpoint | None = None
+    sent_copy: Literal["auto", "append", "none"] = "auto"
     sync: SyncRule = SyncRule()
 
     def login(self, endpoint: Endpoint) -> tuple[str, SecretSource | None]:
@@ -448,6 +450,10 @@ class Settings(Frozen):
             for user_name, user in self.users.items()
             for provider_name, provider in user.providers.items()
         ]
+
+    def accounts(self) -> dict[tuple[str, str], Provider]:
+        """Every mailbox by user and provider name."""
+        return {(user, name): provider for user, name, provider in self.identities()}
 
 
 def mirror_folder(data_dir: Path, user: str, provider: str) -> Path:

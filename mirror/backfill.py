@@ -2,26 +2,34 @@
 
 import hashlib
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from config.identity import SyncRule
+from mirror.blobs import Written
 from mirror.budget import Budget
-from mirror.content import Content
 from mirror.errors import ParserBroken, UpstreamBroken, UpstreamRefused, in_plain_words
-from mirror.fetching import Fetching
+from mirror.fetching import Fetching, Request
 from mirror.mirrored import State
 from mirror.parsing import Crash, Parsers
+from mirror.record import Record
 from mirror.report import Progress, Report
 from mirror.store import FolderRow, Hole, Store
 from mirror.upstream import Upstream
 
 BATCH = 200
 """Messages fetched, parsed and stored at a time to begin with."""
-BATCH_BYTES = 4 << 20
+BATCH_BYTES = 3 << 20
+BATCHES_IN_TURN = 4
+"""Batches of one folder before the next has its turn: opening another costs a round trip that nothing fills."""
 LARGEST_BATCH = 400
+BACKLOG = 1_000
+"""So many texts are written without merging the index along with them."""
+AHEAD = 2
+"""Batches that wait for the parsers or are with them while another is fetched."""
 HEADERS_AT_ONCE = 1_000
 SKIP_HEADERS_BELOW = 100
 """A folder with fewer holes than this gets its texts at once, without a headers stage."""
@@ -29,6 +37,7 @@ HTML_AT_ONCE = 50
 CLEAN_AT_ONCE = 50
 RECENT = timedelta(days=1)
 """Mail that arrived so lately is fetched although the day's limit is reached."""
+_ABOVE_ALL = 2**62
 FEW = 10
 """Messages parsed at a time after a batch of many was interrupted; one at a time when these are too."""
 
@@ -39,6 +48,10 @@ class _Fetched:
     ordinary: list[tuple[Hole, bytes]]
     suspects: list[tuple[Hole, bytes, int | None]]
     """With the crashes each has cost so far; None: a batch of many was interrupted, it may be parsed among few."""
+
+
+_Parsing = Callable[[], list[Record | Crash]]
+"""Waits for the records of a batch."""
 
 
 class Backfill:
@@ -68,9 +81,9 @@ class Backfill:
         self._since = rule.starts()
         self._notice = notice
         self._batch = batch
-        self._batch_bytes = BATCH_BYTES
         self._fetching = Fetching(store, session)
         self._budget = budget
+        self._asked: deque[Request] = deque()
         self._is_spent = False
         self._octets = 0
         self._seconds = 0.0
@@ -79,6 +92,8 @@ class Backfill:
         self._done = 0
         self._total = 0
         self._in_flight: set[int] = set()
+        self._disk: ThreadPoolExecutor | None = None
+        self._written: list[Future[list[Written]]] = []
         self._failed: set[int] = set()
 
     def fill(self, until: float) -> bool:
@@ -91,24 +106,37 @@ class Backfill:
                     break
                 self._add_wanted(folders)
         self._add_texts(folders, until)
+        self._store.settle(lambda: not self._over(until))
         self._report.waiting = self._count_holes(folders) if self._is_spent else 0
         return any(self._holes(folder, State.TEXT, 1) for folder in self._folders())
 
     def make_html(self, until: float) -> bool:
         """Sanitized HTML of contents that still lack it, newest first, until then. Whether some still do."""
-        while waiting := self._store.normalised(HTML_AT_ONCE):
-            if self._over(until):
-                return True
-            self._add_wanted(self._folders())
-            forms = self._parsers.html([form for _, form in waiting])
-            if any(isinstance(form, Crash) for form in forms):
-                self._check_parsers()
-            # A form that costs the sanitizer its process is done without: the text is there.
-            self._store.set_html(
-                (content, "" if isinstance(form, Crash) else form)
-                for (content, _), form in zip(waiting, forms, strict=True)
-            )
-        return False
+        under_way: list[tuple[list[int], Callable[[], list[bytes | Crash | None]]]] = []
+        below = _ABOVE_ALL
+        while True:
+            is_over = self._over(until)
+            waiting = [] if is_over else self._store.normalised(HTML_AT_ONCE, below=below)
+            if waiting:
+                self._add_wanted(self._folders())
+                below = waiting[-1][0]
+                forms = self._parsers.html_later([form for _, form in waiting])
+                under_way.append(([content for content, _ in waiting], forms))
+            if under_way and (not waiting or len(under_way) > AHEAD):
+                self._set_html(*under_way.pop(0))
+            elif not waiting and (is_over or below == _ABOVE_ALL):
+                return is_over and bool(self._store.normalised(1))
+            elif not waiting:
+                below = _ABOVE_ALL  # what was added meanwhile
+
+    def _set_html(self, contents: Sequence[int], answer: Callable[[], list[bytes | Crash | None]]) -> None:
+        forms = answer()
+        if any(isinstance(form, Crash) for form in forms):
+            self._check_parsers()
+        # A form that costs the sanitizer its process is done without: the text is there.
+        self._store.set_html(
+            (content, None if isinstance(form, Crash) else form) for content, form in zip(contents, forms, strict=True)
+        )
 
     def clean_again(self, until: float) -> bool:
         """Contents that older rules cleaned, cleaned by those of today from their source. Whether some are left."""
@@ -192,57 +220,79 @@ class Backfill:
         self._store.grant(hole.content for _, hole in wanted)
 
     def _add_at_once(self, folder: FolderRow, holes: list[Hole]) -> bool:
-        fetched = self._fetch(folder, holes)
-        parsed: Future[list[Content | Crash]] = Future()
-        parsed.set_result(self._parsers.contents([raw for _, raw in fetched.ordinary]))
-        self._keep(fetched, parsed)
+        fetched = self._fetched(self._fetching.ask(folder, holes))
+        self._keep(fetched, self._parsers.contents_later([raw for _, raw in fetched.ordinary]))
         return True
 
     def _add_texts(self, folders: Sequence[FolderRow], until: float) -> None:
         self._total = self._done + self._count_holes(folders)
         self._filling_since = time.monotonic()
-        under_way: list[tuple[_Fetched, Future[list[Content | Crash]]]] = []
-        with ThreadPoolExecutor(1, thread_name_prefix="parse") as beside:
+        under_way: deque[tuple[_Fetched, _Parsing]] = deque()
 
-            def add(folder: FolderRow, holes: list[Hole]) -> bool:
-                fetched = self._fetch(folder, holes)
-                if under_way:
-                    self._keep(*under_way.pop())
-                parse = beside.submit(self._parsers.contents, [raw for _, raw in fetched.ordinary])
-                under_way.append((fetched, parse))
-                self._batch, self._batch_bytes = min(2 * self._batch, LARGEST_BATCH), 2 * BATCH_BYTES
-                return True
+        def ask(folder: FolderRow, holes: list[Hole]) -> bool:
+            self._asked.append(self._fetching.ask(folder, holes))
+            self._batch = min(2 * self._batch, LARGEST_BATCH)
+            return True
 
+        def take() -> bool:
+            fetched = self._fetched(self._asked.popleft())
+            under_way.append((fetched, self._parsers.contents_later([raw for _, raw in fetched.ordinary])))
+            if len(under_way) > AHEAD:
+                self._keep(*under_way.popleft())
+            return True
+
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="blobs")
+        if self._total - self._done >= BACKLOG:
+            self._store.begin_backlog()
+        try:
+            for folder, holes in self._batches(folders, until):
+                self._in_flight.update(hole.content for hole in holes)
+                self._guarded(folder, lambda folder=folder, holes=holes: ask(folder, holes))  # type: ignore[misc]
+                if len(self._asked) > 1:
+                    self._guarded(self._asked[0].folder, take)
+            while self._asked:
+                self._guarded(self._asked[0].folder, take)
+        finally:
             try:
-                for folder, holes in self._batches(folders, until):
-                    self._in_flight.update(hole.content for hole in holes)
-                    self._guarded(folder, lambda folder=folder, holes=holes: add(folder, holes))  # type: ignore[misc]
+                while under_way:
+                    self._keep(*under_way.popleft())
+                self._name_attachments(wait=True)
             finally:
-                if under_way:
-                    self._keep(*under_way.pop())
+                self._asked.clear()
                 self._in_flight.clear()
+                self._written.clear()
+                self._disk.shutdown()
+                self._disk = None
                 self._seconds += time.monotonic() - self._filling_since
 
     def _batches(self, folders: Sequence[FolderRow], until: float) -> Iterator[tuple[FolderRow, list[Hole]]]:
-        """A batch of each folder in turn."""
+        """A few batches of each folder in turn."""
         remaining = list(folders)
         while remaining:
             for folder in list(remaining):
-                if self._over(until):
-                    return
-                self._add_wanted(folders)
-                holes = self._next_texts(folder)
-                if holes and folder.id not in self._failed:
+                for _ in range(BATCHES_IN_TURN):
+                    if self._over(until):
+                        return
+                    self._add_wanted(folders)
+                    holes = self._next_texts(folder)
+                    if not holes or folder.id in self._failed:
+                        remaining.remove(folder)
+                        break
                     yield folder, holes
-                else:
-                    remaining.remove(folder)
 
     def _next_texts(self, folder: FolderRow) -> list[Hole]:
         holes = self._holes(folder, State.TEXT, self._batch)
-        if holes and self._is_spent != self._budget.is_spent(self._rate()):
-            self._is_spent = not self._is_spent
+        if not holes:
+            return []
+        left = self._budget.left(self._rate(), self._ahead())
+        if self._is_spent != (left == 0):
+            self._is_spent = left == 0
             holes = self._holes(folder, State.TEXT, self._batch)
-        return _within(holes, self._batch_bytes)
+        return _within(holes, min(BATCH_BYTES, left or BATCH_BYTES))
+
+    def _ahead(self) -> int:
+        """Octets asked for and not read yet."""
+        return sum(hole.size for request in self._asked for hole in request.holes)
 
     def _count_holes(self, folders: Sequence[FolderRow]) -> int:
         return sum(self._store.count_holes(folder.id, since=self._since) for folder in folders)
@@ -252,8 +302,10 @@ class Backfill:
         seconds = time.monotonic() - self._filling_since + self._seconds
         return self._octets / seconds if self._octets and seconds > 1 else 0.0
 
-    def _fetch(self, folder: FolderRow, holes: list[Hole]) -> _Fetched:
-        raws = self._fetching.messages(folder, holes)
+    def _fetched(self, request: Request) -> _Fetched:
+        """What came of a request, its parse recorded as begun."""
+        folder, holes = request.folder, request.holes
+        raws = self._fetching.messages(request)
         came = [(hole, raws[hole.uid]) for hole in holes if hole.uid in raws]
         suspects = self._store.attempts.suspects([hole.content for hole, _ in came])
         ordinary = [pair for pair in came if pair[0].content not in suspects]
@@ -264,9 +316,9 @@ class Backfill:
         alone = [(hole, raw, suspects[hole.content]) for hole, raw in came if hole.content in suspects]
         return _Fetched(folder, ordinary, alone)
 
-    def _keep(self, fetched: _Fetched, parsed: Future[list[Content | Crash]]) -> None:
+    def _keep(self, fetched: _Fetched, parsed: _Parsing) -> None:
         """Store what the parsers made of a batch, and parse its suspects one by one."""
-        self._add_contents(fetched.ordinary, parsed.result())
+        self._add_contents(fetched.ordinary, parsed())
         few = [(hole, raw) for hole, raw, crashes in fetched.suspects if crashes is None]
         for start in range(0, len(few), FEW):
             group = few[start : start + FEW]
@@ -283,39 +335,52 @@ class Backfill:
         self._done += len(kept)
         self._notice(Progress(fetched.folder.name, self._done, max(self._total, self._done)))
 
-    def _add_contents(self, fetched: Sequence[tuple[Hole, bytes]], parsed: Sequence[Content | Crash]) -> None:
+    def _add_contents(self, fetched: Sequence[tuple[Hole, bytes]], parsed: Sequence[Record | Crash]) -> None:
         usable = [
             (hole, raw, kept)
-            for (hole, raw), content in zip(fetched, parsed, strict=True)
-            if (kept := self._after_crash(hole, raw, content)) is not None
+            for (hole, raw), record in zip(fetched, parsed, strict=True)
+            if (kept := self._after_crash(hole, raw, record)) is not None
         ]
-        self._store.set_texts((hole.content, hashlib.sha256(raw).digest(), content) for hole, raw, content in usable)
+        self._store.set_texts((hole.content, hashlib.sha256(raw).digest(), record) for hole, raw, record in usable)
         self._keep_attachments(usable)
 
-    def _keep_attachments(self, contents: Sequence[tuple[Hole, bytes, Content]]) -> None:
-        """Keep the small attachments of these contents offline; the text is there already."""
+    def _keep_attachments(self, contents: Sequence[tuple[Hole, bytes, Record]]) -> None:
+        """Keep the small attachments of these contents offline, beside what comes next: the text is there already."""
+        self._name_attachments()
         largest = self._rule.attachments.max_size
         with_some = [
             (hole.content, raw)
-            for hole, raw, content in contents
-            if any(attachment.size <= largest for attachment in content.attachments)
+            for hole, raw, record in contents
+            if record.smallest is not None and record.smallest <= largest
         ]
         if not largest or not with_some:
             return
-        parsed = self._parsers.attachments([raw for _, raw in with_some], largest)
-        for (content_id, _), parts in zip(with_some, parsed, strict=True):
-            if not isinstance(parts, Crash):
-                self._store.blobs.keep(content_id, parts)
+        ids = [content_id for content_id, _ in with_some]
+        parsed = self._parsers.attachments_later([raw for _, raw in with_some], largest)
 
-    def _after_crash(self, hole: Hole, raw: bytes, content: Content | Crash) -> Content | None:
-        if isinstance(content, Crash):
+        def write() -> list[Written]:
+            answers = zip(ids, parsed(), strict=True)
+            return self._store.blobs.write([(each, parts) for each, parts in answers if not isinstance(parts, Crash)])
+
+        if self._disk is None:
+            self._store.blobs.name(write())
+        else:
+            self._written.append(self._disk.submit(write))
+
+    def _name_attachments(self, *, wait: bool = False) -> None:
+        """The rows of attachments that are on the disk. wait: for all that are on their way there."""
+        while self._written and (wait or self._written[0].done() or len(self._written) > AHEAD):
+            self._store.blobs.name(self._written.pop(0).result())
+
+    def _after_crash(self, hole: Hole, raw: bytes, record: Record | Crash) -> Record | None:
+        if isinstance(record, Crash):
             self._check_parsers()
-            if self._store.attempts.crashed(hole.content, content.reason) == 1:
-                content = self._parsers.degraded(raw)
-        if isinstance(content, Crash):
-            self._store.attempts.quarantine(hole.content, content.reason)
+            if self._store.attempts.crashed(hole.content, record.reason) == 1:
+                record = self._parsers.degraded(raw)
+        if isinstance(record, Crash):
+            self._store.attempts.quarantine(hole.content, record.reason)
             return None
-        return content
+        return record
 
     def _check_parsers(self) -> None:
         """Before a crash is held against a mail: a fault of our own must not put a mailbox off for days."""

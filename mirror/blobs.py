@@ -20,6 +20,10 @@ GRACE = 600.0
 """Seconds that a file without a row is left alone: another process may be reading it."""
 
 
+Written = tuple[int, str, bytes, int]
+"""Content id, section number, digest and size of a part that is on the disk."""
+
+
 def blob_path(folder: Path, digest: bytes) -> Path:
     """Where a mirror keeps the bytes with this SHA-256."""
     name = digest.hex()
@@ -35,21 +39,37 @@ class Blobs:
 
     def keep(self, content_id: int, parts: Sequence[tuple[str, bytes]]) -> None:
         """Keep these parts (section number, decoded bytes) of a content."""
-        digests = [(part, hashlib.sha256(data).digest(), data) for part, data in parts]
-        for _, digest, data in digests:
-            self._write(blob_path(self._folder, digest), data)
+        self.name(self.write([(content_id, parts)]))
+
+    def write(self, contents: Sequence[tuple[int, Sequence[tuple[str, bytes]]]]) -> list[Written]:
+        """Write the parts of these contents to the disk, to be named then. May run beside the connection's thread."""
+        written = []
+        folders = set()
+        for content_id, parts in contents:
+            for part, data in parts:
+                digest = hashlib.sha256(data).digest()
+                path = blob_path(self._folder, digest)
+                if self._write(path, data):
+                    folders.add(path.parent)
+                written.append((content_id, part, digest, len(data)))
+        for folder in folders:
+            _fsync_folder(folder)
+        return written
+
+    def name(self, written: Sequence[Written]) -> None:
+        """The rows of parts that are on the disk."""
         with transaction(self._connection) as db:
-            if db.execute("SELECT 1 FROM content WHERE id = ?", (content_id,)).fetchone() is None:
-                return
-            for part, digest, data in digests:
-                db.execute("INSERT OR IGNORE INTO blob (digest, size) VALUES (?, ?)", (digest, len(data)))
-                db.execute("INSERT OR REPLACE INTO attachment_blob VALUES (?, ?, ?)", (content_id, part, digest))
+            for content_id, part, digest, size in written:
+                if db.execute("SELECT 1 FROM content WHERE id = ?", (content_id,)).fetchone() is not None:
+                    db.execute("INSERT OR IGNORE INTO blob (digest, size) VALUES (?, ?)", (digest, size))
+                    db.execute("INSERT OR REPLACE INTO attachment_blob VALUES (?, ?, ?)", (content_id, part, digest))
 
     @staticmethod
-    def _write(path: Path, data: bytes) -> None:
+    def _write(path: Path, data: bytes) -> bool:
+        """Write a file, unless it is there. Whether it was written."""
         if path.exists():
             os.utime(path)
-            return
+            return False
         private_folder(path.parent)
         waiting = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
         try:
@@ -61,11 +81,7 @@ class Blobs:
         except BaseException:
             waiting.unlink(missing_ok=True)
             raise
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        return True
 
     def total(self) -> int:
         """Bytes of everything kept."""
@@ -126,3 +142,11 @@ class Blobs:
                     path.unlink()
                     removed += 1
         return removed
+
+
+def _fsync_folder(folder: Path) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from mirror.store import Store
 
+_WITHOUT_LIMIT = 2**62
+
 
 class Budget:
     """Counts for one pass. limit: octets of a day, 0 for none.
@@ -16,7 +18,10 @@ class Budget:
         self._received = received
         self.limit = 0
 
-    def is_spent(self, rate: float) -> bool:
-        """Count what came, and whether the day's limit is reached. rate: octets of texts a second, 0 when not known."""
+    def left(self, rate: float, ahead: int) -> int:
+        """Count what came, and how many octets of the day are left beside those on their way; 0 for none.
+
+        rate: octets of texts a second, 0 when not known. ahead: octets that were asked for and have not come.
+        """
         today = self._store.add_fetched(self._received(), rate)
-        return 0 < self.limit <= today
+        return max(0, self.limit - today - ahead) if self.limit else _WITHOUT_LIMIT

@@ -2,26 +2,18 @@
 
 import json
 import sqlite3
-import zlib
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 
-from mirror.content import CONTENT_VERSION, Content, Envelope, base_subject
-from mirror.fold import fold_keeping_separators
+from mirror.content import CONTENT_VERSION
 from mirror.listing import Listed
 from mirror.message import Address
 from mirror.mirrored import State
 from mirror.query.words import unindex
+from mirror.record import EnvelopeRecord, Record, people_key, subject_key, zone_of
 from mirror.schema import SPILL_BITS
 
 _ID_EPOCH = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) // 60
-_KEY_BYTES = 64
-
-
-def _zone(at: datetime) -> int:
-    offset = at.utcoffset()
-    return 0 if offset is None else int(offset.total_seconds() // 60)
 
 
 def add_content(db: sqlite3.Connection, message: Listed, next_free: dict[int, int]) -> int:
@@ -34,7 +26,7 @@ def add_content(db: sqlite3.Connection, message: Listed, next_free: dict[int, in
             break
         candidate += 1
     next_free[base] = candidate + 1
-    zone = _zone(message.internaldate)
+    zone = zone_of(message.internaldate)
     db.execute(
         "INSERT INTO content (id, internaldate, internaldate_zone, size, sent_day, email_id) VALUES (?, ?, ?, ?, ?, ?)",
         (candidate, seconds, zone, message.size, _day(seconds, zone), message.email_id or None),
@@ -55,44 +47,39 @@ def _day(seconds: int, zone: int) -> int:
     return (seconds + zone * 60) // 86_400
 
 
-def write_envelope(db: sqlite3.Connection, content_id: int, envelope: Envelope, state: State) -> None:
-    sent = None if envelope.date is None else int(envelope.date.timestamp())
-    sent_zone = None if envelope.date is None else _zone(envelope.date)
+def write_envelope(db: sqlite3.Connection, content_id: int, envelope: EnvelopeRecord, state: State) -> None:
+    """Fill in what the envelope says, and bring the content to at least this state."""
+    sent_day = None if envelope.sent is None or envelope.sent_zone is None else _day(envelope.sent, envelope.sent_zone)
     db.execute(
-        "UPDATE content SET state = max(state, ?), subject = ?, sent = ?, sent_zone = ?,"
-        " sent_day = coalesce(?, sent_day), subject_key = ?, from_key = ?, to_key = ?, sender = ?, recipient = ?,"
-        " cc = ?, bcc = ?, reply_to = ?, message_id = ?, in_reply_to = ?, refs = ? WHERE id = ?",
-        (
-            int(state), envelope.subject, sent, sent_zone, _day_of(sent, sent_zone),
-            _sort_key(base_subject(envelope.subject)), _people_key(envelope.from_), _people_key(envelope.to),
-            _addresses(envelope.from_), _addresses(envelope.to), _addresses(envelope.cc), _addresses(envelope.bcc),
-            _addresses(envelope.reply_to), envelope.message_id, envelope.in_reply_to, json.dumps(envelope.references),
-            content_id,
-        ),
-    )  # fmt: skip
+        "UPDATE content SET state = max(state, ?), sent_day = coalesce(?, sent_day), sent = ?, sent_zone = ?,"
+        " subject = ?, subject_key = ?, from_key = ?, to_key = ?, sender = ?, recipient = ?, cc = ?, bcc = ?,"
+        " reply_to = ?, message_id = ?, in_reply_to = ?, refs = ? WHERE id = ?",
+        (int(state), sent_day, *envelope, content_id),
+    )
 
 
-def _day_of(sent: int | None, zone: int | None) -> int | None:
-    return None if sent is None or zone is None else _day(sent, zone)
+def read_envelope_record(db: sqlite3.Connection, content_id: int, below: State) -> EnvelopeRecord | None:
+    """What a content's envelope says so far; None when the content is not there, or at that state already."""
+    row = db.execute(
+        "SELECT sent, sent_zone, subject, subject_key, from_key, to_key, sender, recipient, cc, bcc, reply_to,"
+        " message_id, in_reply_to, refs FROM content WHERE id = ? AND state < ?",
+        (content_id, int(below)),
+    ).fetchone()
+    return None if row is None else EnvelopeRecord(*row)
 
 
-def write_text(db: sqlite3.Connection, content_id: int, digest: bytes, content: Content) -> None:
-    write_envelope(db, content_id, content.envelope, State.TEXT)
-    attachments = [asdict(attachment) for attachment in content.attachments]
+def write_text(db: sqlite3.Connection, content_id: int, digest: bytes, record: Record) -> None:
+    """Fill in everything but the envelope."""
+    state = State.TEXT if record.normalised is not None else State.WHOLE
     db.execute(
-        "UPDATE content SET digest = ?, content_version = ?, preview = ?, attachments = ?, findings = ? WHERE id = ?",
-        (
-            digest, CONTENT_VERSION, content.preview, json.dumps(attachments, ensure_ascii=False),
-            json.dumps(content.findings), content_id,
-        ),
-    )  # fmt: skip
-    waiting = zlib.compress(content.normalised_html.encode("utf-8"), 1) if content.normalised_html else None
+        "UPDATE content SET state = ?, digest = ?, content_version = ?, preview = ?, attachments = ?, findings = ?"
+        " WHERE id = ?",
+        (int(state), digest, CONTENT_VERSION, record.preview, record.attachments, record.findings, content_id),
+    )
     db.execute(
         "INSERT OR REPLACE INTO body (content, text, headers, normalised, source) VALUES (?, ?, ?, ?, ?)",
-        (content_id, content.text, json.dumps(content.envelope.headers, ensure_ascii=False), waiting, content.source),
+        (content_id, record.text, record.headers, record.normalised, record.source),
     )
-    if waiting is None:
-        db.execute("UPDATE content SET state = 3 WHERE id = ?", (content_id,))
 
 
 def renew_sort_keys(db: sqlite3.Connection, content_id: int) -> int:
@@ -100,7 +87,7 @@ def renew_sort_keys(db: sqlite3.Connection, content_id: int) -> int:
     row = db.execute("SELECT subject, sender, recipient FROM content WHERE id = ?", (content_id,)).fetchone()
     if row is not None:
         people = [[Address(name, address) for name, address in json.loads(stored)] for stored in row[1:]]
-        keys = (_sort_key(base_subject(row[0])), *map(_people_key, people), content_id)
+        keys = (subject_key(row[0]), *map(people_key, people), content_id)
         db.execute("UPDATE content SET subject_key = ?, from_key = ?, to_key = ? WHERE id = ?", keys)
     return 1
 
@@ -113,16 +100,3 @@ def drop_contents(db: sqlite3.Connection, content_ids: Sequence[int]) -> None:
     ]
     unindex(db, indexed)
     db.executemany("DELETE FROM content WHERE id = ?", [(content,) for content in content_ids])
-
-
-def _addresses(addresses: Sequence[Address]) -> str:
-    return json.dumps([[address.name, address.address] for address in addresses], ensure_ascii=False)
-
-
-def _people_key(addresses: Sequence[Address]) -> str:
-    return _sort_key(addresses[0].name or addresses[0].address) if addresses else ""
-
-
-def _sort_key(text: str) -> str:
-    """The folded text, cut at 64 bytes on a character."""
-    return fold_keeping_separators(text).encode("utf-8")[:_KEY_BYTES].decode("utf-8", "ignore")

@@ -1,15 +1,27 @@
 """Messages of holes, fetched: in halves when the server refuses a batch, alone when it leaves one out."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from mirror.errors import UpstreamBroken, UpstreamRefused, UpstreamUnavailable
 from mirror.reconcile import is_doubtful
 from mirror.store import FolderRow, Hole, Store
-from mirror.upstream import PIECE, Upstream
+from mirror.upstream import PIECE, Asked, Upstream
 
 _ALONE_AT_MOST = 20
 _ENOUGH_TO_JUDGE = 5
 """A server that sends none of so many messages is at fault, not the messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Messages asked for ahead of time, the small ones in one go. asked: of that upstream's."""
+
+    folder: FolderRow
+    holes: Sequence[Hole]
+    small: Sequence[Hole]
+    upstream: Upstream
+    asked: Asked
 
 
 class Fetching:
@@ -21,6 +33,7 @@ class Fetching:
     def __init__(self, store: Store, session: Callable[[], Upstream]) -> None:
         self._store = store
         self._session = session
+        self._folders: dict[bytes, FolderRow] = {}
         self.missed: set[int] = set()
         self.missed_headers: set[int] = set()
 
@@ -31,10 +44,17 @@ class Fetching:
         self._harvest(folder)
         return found
 
-    def messages(self, folder: FolderRow, holes: Sequence[Hole]) -> dict[int, bytes]:
-        """Each hole's message, by uid; those that did not come are put off."""
+    def ask(self, folder: FolderRow, holes: Sequence[Hole]) -> Request:
+        """Ask for each hole's message without waiting for it; messages gives what came."""
+        self._folders[folder.raw] = folder
         small = [hole for hole in holes if hole.size <= PIECE]
-        found = self._halving(folder, small, lambda upstream, uids: upstream.messages(uids))
+        upstream = self._opened(folder)
+        return Request(folder, holes, small, upstream, upstream.ask_messages([hole.uid for hole in small]))
+
+    def messages(self, request: Request) -> dict[int, bytes]:
+        """Each hole's message, by uid; those that did not come are put off."""
+        folder, holes = request.folder, request.holes
+        found = self._halving(folder, request.small, lambda upstream, uids: upstream.messages(uids), request)
         for hole in holes:
             if hole.size > PIECE and (raw := self._large(folder, hole)) is not None:
                 found[hole.uid] = raw
@@ -66,12 +86,14 @@ class Fetching:
         folder: FolderRow,
         holes: Sequence[Hole],
         fetch: Callable[[Upstream, list[int]], dict[int, bytes]],
+        request: Request | None = None,
     ) -> dict[int, bytes]:
         if not holes:
             return {}
-        upstream = self._opened(folder)
         try:
-            return fetch(upstream, [hole.uid for hole in holes])
+            if request is not None and request.upstream.is_open:
+                return request.upstream.take(request.asked)
+            return fetch(self._opened(folder), [hole.uid for hole in holes])
         except UpstreamRefused:
             if len(holes) == 1:
                 return {}
@@ -91,8 +113,9 @@ class Fetching:
 
     def _harvest(self, folder: FolderRow) -> None:
         """Take out what the server said to have vanished meanwhile: it does not say so again in this session."""
+        self._folders[folder.raw] = folder
         for raw, ranges in self._session().take_vanished().items():
-            if raw == folder.raw:
-                gone = self._store.uids_within(folder.id, ranges)
-                if not is_doubtful(len(gone), self._store.count(folder.id), emptied=False):
-                    self._store.remove(folder.id, gone)
+            if (known := self._folders.get(raw)) is not None:
+                gone = self._store.uids_within(known.id, ranges)
+                if not is_doubtful(len(gone), self._store.count(known.id), emptied=False):
+                    self._store.remove(known.id, gone)

@@ -81,7 +81,19 @@ def holds_folded(text: str, folded_pattern: str) -> bool:
             return True
         if lowered.isascii():
             return False
+    elif _stays(folded_pattern):
+        lowered = text.lower()
+        at = lowered.find(folded_pattern)
+        after = lowered[at + len(folded_pattern) : at + len(folded_pattern) + 1]
+        if at >= 0 and (after.isascii() or _ALONE[after] is not None):
+            return True
     return folded_pattern in fold_keeping_separators(text)
+
+
+@lru_cache(maxsize=256)
+def _stays(pattern: str) -> bool:
+    """Whether folding leaves a pattern as it is within any text, but for what the character after it may do to it."""
+    return all(each.isascii() or _ALONE[each] == each for each in pattern)
 
 
 def _others(text: str) -> set[str]:

@@ -3,8 +3,9 @@
 Everything that looks inside a mail runs here: a crash, a hang or a memory bomb costs this process and nothing else. It
 ends when its input closes, so that no child outlives its parent, and an alarm ends it even inside a C library.
 
-Frames on both pipes: 4 bytes of length, big-endian, then a pickle. A job is (operation, [payload, ...]); one frame
-answers each payload, in order. The parent reads answers with a restricted unpickler (mirror.parsing).
+Frames on both pipes: 4 bytes of length, big-endian, then a pickle. An empty one says that the child is ready. A job is
+(operation, [payload, ...]); one frame answers each payload, in order. The parent reads answers with a restricted
+unpickler (mirror.parsing).
 """
 
 import pickle
@@ -16,18 +17,19 @@ import traceback
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from mirror.content import clean_html, degraded, read_content, read_envelope, recleaned
+from mirror.content import degraded, read_content, read_envelope, recleaned
 from mirror.message import read_attachments
+from mirror.record import envelope_record, record_of, sanitized
 
 HEADER = struct.Struct(">I")
 
 OPERATIONS: dict[str, Callable[..., object]] = {
-    "envelope": read_envelope,
-    "content": read_content,
-    "html": clean_html,
-    "recleaned": recleaned,
+    "envelope": lambda block: envelope_record(read_envelope(block)),
+    "content": lambda raw: record_of(read_content(raw)),
+    "html": sanitized,
+    "recleaned": lambda source: record_of(recleaned(source)),
     "attachments": lambda asked: read_attachments(*asked),
-    "degraded": lambda raw: degraded(raw, "parsing this message failed before"),
+    "degraded": lambda raw: record_of(degraded(raw, "parsing this message failed before")),
 }
 
 
@@ -55,6 +57,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # nothing but frames may reach the pipe
+    write_frame(sink, b"")
     while (frame := read_frame(source)) is not None:
         job: tuple[str, list[Any]] = pickle.loads(frame)  # noqa: S301 - written by the parent itself
         operation = OPERATIONS[job[0]]

@@ -4,6 +4,8 @@ A child that crashes, hangs beyond the deadline or exceeds its memory is replace
 with a Crash, and the rest of the batch goes on in a fresh child. Children are recycled after many payloads.
 """
 
+import contextlib
+import fcntl
 import io
 import pickle
 import select
@@ -11,21 +13,23 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
-from typing import Any, cast
+from typing import IO, Any, cast
 
-from mirror.content import Content, Envelope
 from mirror.errors import ParserBroken
-from mirror.message import Address, Attachment
 from mirror.parse_child import HEADER, write_frame
+from mirror.record import EnvelopeRecord, Record
+from mirror.terms import Terms
 
 DEADLINE = 10.0
 MEMORY = 1 << 30
+_START_WITHIN = 60.0
 _RECYCLE_AFTER = 5_000
-_FRAME_BYTES = 4 << 20
+_SHARE_BYTES = 256 << 10
+"""What a child is given at a time: so little that all end together, and that a reader's wish comes soon."""
+_PIPE_BYTES = 1 << 20
 _LARGEST_ANSWER = 256 << 20
 _CANARY = b"From: a@example.org\r\nSubject: canary\r\n\r\nHello\r\n"
 
@@ -39,15 +43,33 @@ class Crash:
 
 class _Restricted(pickle.Unpickler):
     # A child that hostile mail has taken over must not be able to run code here: only our own value types are built.
-    _ALLOWED = frozenset(
-        (kind.__module__, kind.__qualname__)
-        for kind in (Content, Envelope, Address, Attachment, datetime, timezone, timedelta)
-    )
+    _ALLOWED = frozenset((kind.__module__, kind.__qualname__) for kind in (Record, EnvelopeRecord, Terms))
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         if (module_name, global_name) not in self._ALLOWED:
             raise pickle.UnpicklingError(f"a parsing child answered with {module_name}.{global_name}")
         return super().find_class(module_name, global_name)
+
+
+def _is_record(answer: object) -> bool:
+    return type(answer) is Record and answer.is_sound()
+
+
+def _are_parts(answer: object) -> bool:
+    return type(answer) is list and all(
+        type(part) is tuple and tuple(map(type, part)) == (str, bytes) and part[0].isascii() for part in answer
+    )
+
+
+_IS_SOUND: dict[str, Callable[[Any], bool]] = {
+    "envelope": lambda answer: type(answer) is EnvelopeRecord and answer.is_sound(),
+    "content": _is_record,
+    "recleaned": _is_record,
+    "degraded": _is_record,
+    "attachments": _are_parts,
+    "html": lambda answer: answer is None or type(answer) is bytes,
+}
+"""Whether an answer to an operation is what the tables can take."""
 
 
 class _Died(Exception):
@@ -57,6 +79,7 @@ class _Died(Exception):
 class _Child:
     def __init__(self, module: str, deadline: float, memory: int) -> None:
         self._deadline = deadline
+        self._is_ready = False
         self.served = 0
         try:
             self._process = subprocess.Popen(  # noqa: S603 - this program's own module
@@ -67,25 +90,37 @@ class _Child:
             )
         except OSError as exc:
             raise ParserBroken(f"no parsing process can be started: {exc.strerror or exc}") from exc
+        _widen(self._process.stdin)
+        _widen(self._process.stdout)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def send(self, operation: str, payloads: Sequence[Any]) -> None:
+        if not self._is_ready:
+            # Its start is not held against the first payload: a busy machine takes seconds for it.
+            self._read_frame(time.monotonic() + _START_WITHIN)
+            self._is_ready = True
         try:
             write_frame(cast(Any, _Whole(self._process.stdin)), pickle.dumps((operation, list(payloads)), protocol=5))
         except OSError as exc:
             raise _Died from exc
 
-    def receive(self) -> Any:
+    def receive(self, operation: str) -> Any:
         """The answer to the next payload."""
-        end = time.monotonic() + self._deadline
+        frame = self._read_frame(time.monotonic() + self._deadline)
+        self.served += 1
+        answer = _Restricted(io.BytesIO(frame)).load()
+        if not _IS_SOUND[operation](answer):
+            raise ValueError("a parsing child answered with what cannot be stored")
+        return answer
+
+    def _read_frame(self, end: float) -> bytes:
         size = HEADER.unpack(self._read(HEADER.size, end))[0]
         if size > _LARGEST_ANSWER:
             raise _Died
-        self.served += 1
-        return _Restricted(io.BytesIO(self._read(size, end))).load()
+        return self._read(size, end)
 
     def _read(self, size: int, end: float) -> bytes:
         pipe = cast(io.FileIO, self._process.stdout)
@@ -118,6 +153,13 @@ class _Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _widen(pipe: IO[bytes] | None) -> None:
+    """Let a pipe take a share without waiting for the other side, where the system allows it."""
+    if pipe is not None and sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 class _Whole:
@@ -162,7 +204,7 @@ class Parsers:
 
     def close(self) -> None:
         """End every child."""
-        self._threads.shutdown(wait=True)
+        self._threads.shutdown(wait=True, cancel_futures=True)
         with self._lock:
             self._closed = True
             children, self._idle = self._idle, []
@@ -180,36 +222,44 @@ class Parsers:
         """Whether a plain mail can be read: when not, what crashed lately was not the mails' fault."""
         return not any(isinstance(answer, Crash) for answer in (*self.envelopes([_CANARY]), *self.contents([_CANARY])))
 
-    def envelopes(self, blocks: Sequence[bytes]) -> list[Envelope | Crash]:
+    def envelopes(self, blocks: Sequence[bytes]) -> list[EnvelopeRecord | Crash]:
         """Each header block read, in order."""
         return self._spread("envelope", blocks)
 
-    def contents(self, raws: Sequence[bytes]) -> list[Content | Crash]:
+    def contents(self, raws: Sequence[bytes]) -> list[Record | Crash]:
         """Each raw message read, in order."""
         return self._spread("content", raws)
 
-    def degraded(self, raw: bytes) -> Content | Crash:
-        """What can be read of a message the parser crashed on: headers and tag-stripped text."""
-        return cast("list[Content | Crash]", self._batch("degraded", [raw]))[0]
+    def contents_later(self, raws: Sequence[bytes]) -> Callable[[], list[Record | Crash]]:
+        """As `contents`, but begun only: what is returned waits for it."""
+        return self._begin("content", raws)
 
-    def recleaned(self, sources: Sequence[bytes]) -> list[Content | Crash]:
+    def degraded(self, raw: bytes) -> Record | Crash:
+        """What can be read of a message the parser crashed on: headers and tag-stripped text."""
+        return cast("list[Record | Crash]", self._batch("degraded", [raw]))[0]
+
+    def recleaned(self, sources: Sequence[bytes]) -> list[Record | Crash]:
         """Each stored source (`Content.source`) cleaned by the rules of today, in order."""
         return self._spread("recleaned", sources)
 
-    def attachments(self, raws: Sequence[bytes], largest: int) -> list[list[tuple[str, bytes]] | Crash]:
-        """(section number, bytes) of the attachments of each raw message that are not larger than that."""
-        return self._batch("attachments", [(raw, largest) for raw in raws])
+    def attachments_later(
+        self, raws: Sequence[bytes], largest: int
+    ) -> Callable[[], list[list[tuple[str, bytes]] | Crash]]:
+        """(section number, bytes) of the attachments of each raw message that are not larger than that; begun only."""
+        return self._begin("attachments", [(raw, largest) for raw in raws])
 
-    def html(self, normalised: Sequence[str]) -> list[str | Crash]:
-        """Each normalised HTML sanitized, in order."""
-        return self._spread("html", normalised)
+    def html_later(self, normalised: Sequence[bytes]) -> Callable[[], list[bytes | Crash | None]]:
+        """Each normalised HTML (`Record.normalised`) sanitized, in order, compressed; None for none. Begun only."""
+        return self._begin("html", normalised)
 
     def _spread(self, operation: str, payloads: Sequence[Any]) -> list[Any]:
-        shares = list(_shares(payloads, self._size))
-        if len(shares) <= 1:
+        if len(payloads) <= 1:
             return self._batch(operation, payloads)
-        answers = self._threads.map(lambda share: self._batch(operation, share), shares)
-        return [answer for share in answers for answer in share]
+        return self._begin(operation, payloads)()
+
+    def _begin(self, operation: str, payloads: Sequence[Any]) -> Callable[[], list[Any]]:
+        shares = [self._threads.submit(self._batch, operation, share) for share in _shares(payloads, self._size)]
+        return lambda: [answer for share in shares for answer in share.result()]
 
     def _batch(self, operation: str, payloads: Sequence[Any]) -> list[Any]:
         answers: list[Any] = []
@@ -221,7 +271,7 @@ class Parsers:
                     try:
                         child.send(operation, rest)
                         for _ in rest:
-                            answers.append(child.receive())
+                            answers.append(child.receive(operation))
                     except (_Died, pickle.UnpicklingError, AttributeError, EOFError, TypeError, ValueError) as exc:
                         reason = child.why_it_died() if isinstance(exc, _Died) else "the parser's answer was not usable"
                         child.close(kill=True)
@@ -248,9 +298,9 @@ class Parsers:
 
 
 def _shares(payloads: Sequence[Any], size: int) -> "list[Sequence[Any]]":
-    """Payloads cut into runs of about equal bytes, at least one for each child, none much over the frame limit."""
-    weights = [len(payload) for payload in payloads]
-    target = min(max(sum(weights) // max(size, 1) + 1, 1), _FRAME_BYTES)
+    """Payloads cut into runs of about equal bytes, at least one for each child, none much over the limit of a share."""
+    weights = [len(payload[0] if isinstance(payload, tuple) else payload) for payload in payloads]
+    target = min(max(sum(weights) // max(size, 1) + 1, 1), _SHARE_BYTES)
     shares: list[Sequence[Any]] = []
     start, weight = 0, 0
     for position, own in enumerate(weights):

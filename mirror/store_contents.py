@@ -6,27 +6,32 @@ TEXT is what is still to fetch, so that a sync can be cut at any point and resum
 
 import sqlite3
 import time
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from mirror.content import CONTENT_VERSION, Content, Envelope
-from mirror.content_rows import drop_contents, earliest_id, write_envelope, write_text
+from mirror.content import CONTENT_VERSION
+from mirror.content_rows import drop_contents, earliest_id, read_envelope_record, write_envelope, write_text
 from mirror.database import in_slices, transaction
 from mirror.mirrored import State
-from mirror.query.words import index, unindex
+from mirror.query import merging
+from mirror.query.vocabulary import Vocabulary
+from mirror.query.words import add, unindex
+from mirror.record import EnvelopeRecord, Record
 from mirror.store_messages import take_departed
 
 ORPHAN_GRACE = 600.0
 """Seconds that content without a message is kept, so that a move seen later re-uses it."""
 TEXTS_AT_ONCE = 500_000
-"""Characters of text stored and indexed in one transaction."""
+"""Characters of text stored and indexed in the first transaction; then as many as take about WRITE_SECONDS."""
+_MOST_TEXTS = 4_000_000
+WRITE_SECONDS = 0.12
+_CHARACTERS_OF_A_ROW = 2_000
 _WISH_SECONDS = 60.0
 _SWEPT_AT_ONCE = 20
 
-Parsed = tuple[int, bytes, Content]
-"""Content id, SHA-256 of the raw message, content."""
+Parsed = tuple[int, bytes, Record]
+"""Content id, SHA-256 of the raw message, record of what it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,8 @@ class StoredContents:
     """Writes content rows."""
 
     _connection: sqlite3.Connection
+    _vocabulary: Vocabulary
+    _texts_at_once = TEXTS_AT_ONCE
 
     def holes(self, folder_id: int, state: State, limit: int, *, since: datetime | None = None) -> list[Hole]:
         """Messages of a folder whose content is below a state, newest first; those to be tried later are left out."""
@@ -101,10 +108,10 @@ class StoredContents:
                 (time.time() - _WISH_SECONDS,),
             )
 
-    def set_envelopes(self, envelopes: Iterable[tuple[int, Envelope]]) -> None:
-        """Envelopes read from header blocks: (content id, envelope). They are listed from now on."""
+    def set_envelopes(self, envelopes: Iterable[tuple[int, EnvelopeRecord]]) -> None:
+        """Envelopes read from header blocks: (content id, record). They are listed from now on."""
 
-        def write(db: sqlite3.Connection, pair: tuple[int, Envelope]) -> int:
+        def write(db: sqlite3.Connection, pair: tuple[int, EnvelopeRecord]) -> int:
             if db.execute("SELECT 1 FROM content WHERE id = ? AND state < 1", (pair[0],)).fetchone() is None:
                 return 0
             write_envelope(db, *pair, State.HEADERS)
@@ -117,11 +124,42 @@ class StoredContents:
 
         A copy (equal digest and INTERNALDATE) gives its messages to the content that is already stored.
         """
-        for group in _groups(sorted(contents, key=lambda item: item[0])):
+        waiting = sorted(contents, key=lambda item: item[0])
+        while waiting:
+            count = _within(waiting, self._texts_at_once)
+            began = time.monotonic()
+            try:
+                with transaction(self._connection) as db:
+                    stored = [item for item in waiting[:count] if _store(db, *item)]
+                    add(db, [(content_id, record.terms) for content_id, _, record in stored], self._vocabulary)
+            except BaseException:
+                self._vocabulary.forget()
+                raise
+            self._adapt(time.monotonic() - began)
+            del waiting[:count]
+
+    def _adapt(self, seconds: float) -> None:
+        """Let the next transaction take about as long as it may."""
+        if seconds > WRITE_SECONDS:
+            self._texts_at_once = max(TEXTS_AT_ONCE, self._texts_at_once // 2)
+        elif seconds < WRITE_SECONDS / 2:
+            self._texts_at_once = min(_MOST_TEXTS, self._texts_at_once * 3 // 2)
+
+    def begin_backlog(self) -> None:
+        """Many texts follow: the index is merged afterwards, by settle()."""
+        if not merging.are_put_off(self._connection):
             with transaction(self._connection) as db:
-                index(
-                    db, [content_id for content_id, digest, content in group if _store(db, content_id, digest, content)]
-                )
+                merging.put_off(db)
+
+    def settle(self, goes_on: Callable[[], bool]) -> None:
+        """Merge what a backlog left of the index, step by step, as long as it goes on."""
+        if not merging.are_put_off(self._connection):
+            return
+        left = merging.steps(self._connection)
+        is_left = True
+        while is_left and goes_on():
+            with transaction(self._connection):
+                is_left = next(left, False) is None
 
     def outdated(self, limit: int) -> list[tuple[int, bytes]]:
         """(content id, source) of contents that an older version of the cleaning rules made, newest first."""
@@ -133,46 +171,50 @@ class StoredContents:
         )
         return [(content, source) for content, source in rows]
 
-    def replace_texts(self, contents: Iterable[tuple[int, Content | None]]) -> None:
-        """Contents cleaned again (content id, content); None leaves the old form, and does not try again."""
+    def replace_texts(self, contents: Iterable[tuple[int, Record | None]]) -> None:
+        """Contents cleaned again (content id, record); None leaves the old form, and does not try again."""
 
-        def replace(db: sqlite3.Connection, pair: tuple[int, Content | None]) -> int:
-            content_id, content = pair
+        def replace(db: sqlite3.Connection, pair: tuple[int, Record | None]) -> int:
+            content_id, record = pair
             row = db.execute("SELECT digest FROM content WHERE id = ? AND state >= 2", (content_id,)).fetchone()
             if row is None:
                 return 0
-            if content is None:
+            if record is None:
                 db.execute("UPDATE content SET content_version = ? WHERE id = ?", (CONTENT_VERSION, content_id))
                 return 0
             unindex(db, [content_id])
-            db.execute("UPDATE content SET state = 2 WHERE id = ?", (content_id,))
-            write_text(db, content_id, row[0], content)
-            index(db, [content_id])
+            write_envelope(db, content_id, record.envelope, State.TEXT)
+            write_text(db, content_id, row[0], record)
+            add(db, [(content_id, record.terms)], Vocabulary())
             return 1
 
+        self._vocabulary.forget()
         in_slices(self._connection, sorted(contents, key=lambda item: item[0]), replace)
 
-    def normalised(self, limit: int) -> list[tuple[int, str]]:
-        """(content id, normalised HTML) of contents whose sanitized form is still to make, newest first."""
+    def normalised(self, limit: int, *, below: int = 2**62) -> list[tuple[int, bytes]]:
+        """(content id, normalised HTML) of contents whose sanitized form is still to make, newest first.
+
+        below: only contents with a lower id.
+        """
         rows = self._connection.execute(
             "SELECT content, normalised FROM body INDEXED BY body_normalised WHERE normalised IS NOT NULL"
-            " ORDER BY content DESC LIMIT ?",
-            (limit,),
+            " AND content < ? ORDER BY content DESC LIMIT ?",
+            (below, limit),
         )
-        return [(content, zlib.decompress(form).decode("utf-8")) for content, form in rows]
+        return [(content, form) for content, form in rows]
 
-    def set_html(self, forms: Iterable[tuple[int, str]]) -> None:
-        """Sanitized HTML forms: (content id, HTML or "" for none)."""
+    def set_html(self, forms: Iterable[tuple[int, bytes | None]]) -> None:
+        """Sanitized HTML forms: (content id, HTML compressed or None for none)."""
 
         def write(db: sqlite3.Connection, pair: tuple[int, bytes | None]) -> int:
             db.execute("UPDATE body SET html = ?, normalised = NULL WHERE content = ?", (pair[1], pair[0]))
             return db.execute("UPDATE content SET state = 3 WHERE id = ? AND state = 2", (pair[0],)).rowcount
 
-        packed = [(content, zlib.compress(html.encode("utf-8"), 6) if html else None) for content, html in forms]
-        in_slices(self._connection, packed, write)
+        in_slices(self._connection, forms, write)
 
     def sweep(self, *, before: float | None = None) -> int:
         """Delete content that no message has used since then (default: the grace period). Returns how many."""
+        self._vocabulary.forget()
         limit = time.time() - ORPHAN_GRACE if before is None else before
         total = 0
         while True:
@@ -189,22 +231,20 @@ class StoredContents:
                 return total
 
 
-def _groups(contents: Sequence[Parsed]) -> Iterator[list[Parsed]]:
-    group: list[Parsed] = []
+def _within(contents: Sequence[Parsed], limit: int) -> int:
+    """How many of these contents, one at least, have so many characters of text."""
     characters = 0
-    for item in contents:
-        group.append(item)
-        characters += len(item[2].text) + 2_000
-        if characters >= TEXTS_AT_ONCE:
-            yield group
-            group, characters = [], 0
-    if group:
-        yield group
+    for count, (_, _, record) in enumerate(contents):
+        characters += len(record.text) + _CHARACTERS_OF_A_ROW
+        if count and characters > limit:
+            return count
+    return len(contents)
 
 
-def _store(db: sqlite3.Connection, content_id: int, digest: bytes, content: Content) -> bool:
+def _store(db: sqlite3.Connection, content_id: int, digest: bytes, record: Record) -> bool:
     """Write a text. Whether it is to be indexed: not when it is stored already, here or in a twin."""
-    if db.execute("SELECT 1 FROM content WHERE id = ? AND state < 2", (content_id,)).fetchone() is None:
+    known = read_envelope_record(db, content_id, State.TEXT)
+    if known is None:
         return False
     twin = db.execute(
         "SELECT other.id FROM content AS other, content AS own WHERE own.id = ? AND other.digest = ?"
@@ -213,7 +253,10 @@ def _store(db: sqlite3.Connection, content_id: int, digest: bytes, content: Cont
     ).fetchone()
     if twin is not None and _merge(db, content_id, twin[0]):
         return False
-    write_text(db, content_id, digest, content)
+    if record.envelope != known:
+        # Mostly the headers came first: their columns are in six indexes, and stay as they are.
+        write_envelope(db, content_id, record.envelope, State.ENUMERATED)
+    write_text(db, content_id, digest, record)
     db.execute("DELETE FROM attempt WHERE content = ?", (content_id,))
     return True
 

@@ -172,14 +172,7 @@ class Changing:
 
     def _run(self, caller: Caller, work: Callable[[Upstream, bool], T]) -> T:
         """The result of work(session, whether an earlier try may have happened)."""
-        tries = 0
-
-        def once(upstream: Upstream) -> T:
-            nonlocal tries
-            tries += 1
-            return work(upstream, tries > 1)
-
-        return self._upstreams.run((caller.user, caller.provider), caller.account, once)
+        return self._upstreams.attempt((caller.user, caller.provider), caller.account, work)
 
     def _mirror(self, caller: Caller, follow: Callable[[Store], T]) -> T | None:
         """What the mirror made of it; None when it cannot be written, and follows with the next sync."""

@@ -7,7 +7,8 @@ from server.changing import Changing
 from server.folder_name import BadFolderName
 from server.letter import Draft, Enclosure
 from server.mirrors import Mirrors
-from server.sending import Denied, Sending, Sent, SentCopy, plain_addresses
+from server.outbox import Outbox, SentCopy
+from server.sending import Denied, Sending, Sent, plain_addresses
 from server.state import State
 from server.storing import NoMessage
 from server.upstreams import Upstreams
@@ -23,6 +24,7 @@ class Outbound(Sending, Changing):
 
     def __init__(self, state: State, mirrors: Mirrors, upstreams: Upstreams, audit: Audit) -> None:
         self._audit = audit
+        self.outbox = self._outbox = Outbox(state, mirrors, upstreams)
         self._state = state
         self._mirrors = mirrors
         self._upstreams = upstreams

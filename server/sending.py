@@ -12,9 +12,10 @@ from mirror.errors import AuthenticationRefused
 from server.audit import Audit
 from server.auth import Caller
 from server.correspondent import Correspondent, breaks_lines, parse_correspondent
-from server.journal import Entry, Submission
+from server.journal import CopyState, Entry, Submission
 from server.letter import Draft, Envelope, digest_of, is_message_id, write_letter
 from server.mirrors import Mirrors
+from server.outbox import Outbox, SentCopy
 from server.outgoing import Denial, Words, check_outbound
 from server.policy import NotAnAddress, Recipient, parse_recipient
 from server.proofreading import Ambiguous
@@ -32,8 +33,6 @@ from server.submission import (
 from server.writers import has_written
 
 log = logging.getLogger(__name__)
-
-SentCopy = Literal["stored", "by_provider", "failed", "none"]
 
 
 @dataclass
@@ -60,6 +59,7 @@ class Sending:
     """Sends mail."""
 
     _audit: Audit
+    _outbox: Outbox
     _mirrors: Mirrors
     _state: State
     _secrets: dict[SecretSource, str]
@@ -79,7 +79,7 @@ class Sending:
         earlier = self._state.earlier_submission(entry)
         if earlier is not None:
             # Before the policy is asked: what was sent under an earlier one is not said to be unsent.
-            return _again(earlier)
+            return self._again(caller, earlier)
         envelope = check_draft(caller, draft, partial(has_written, self._mirrors, caller))
         endpoint = caller.account.smtp
         if endpoint is None:
@@ -90,26 +90,42 @@ class Sending:
             raise Denied(Denial("the mail cannot be written so that every program reads it alike")) from None
         with self._audit.recorded(
             "send", caller, message_id=parcel.message_id, recipients=len(parcel.recipients), size=len(parcel.mail)
-        ):
-            earlier = self._deliver(caller, entry, parcel, endpoint)
-        if earlier is not None:
-            return _again(earlier)
+        ) as found:
+            sent = self._deliver(caller, entry, parcel, endpoint)
+            found["sent_copy"] = sent.sent_copy
         log.info(
             "send: sent identity=%s message_id=%s to=%s", caller.identity, parcel.message_id, names(parcel.recipients)
         )
-        return Sent(parcel.message_id, parcel.recipients)
+        return sent
 
-    def _deliver(self, caller: Caller, entry: Entry, parcel: Parcel, endpoint: Endpoint) -> Submission | None:
-        """None once the server has taken the mail, or the earlier line with its key, which came in between."""
+    def _deliver(self, caller: Caller, entry: Entry, parcel: Parcel, endpoint: Endpoint) -> Sent:
         policy = caller.policy.outbound
         with self._state.sending():
             line = self._state.begin_submission(_with(entry, parcel), 0 if policy is None else policy.per_hour)
             if isinstance(line, Submission):
-                return line
-            self._submit(caller, line, parcel, endpoint)
-        return None
+                return self._again(caller, line)
+            due = self._submit(caller, line, parcel, endpoint)
+        copy = (
+            self._outbox.keep_copy(line, _mailbox(caller), caller.account, parcel.message_id, parcel.copy)
+            if due == "owed"
+            else due
+        )
+        return Sent(parcel.message_id, parcel.recipients, copy)
 
-    def _submit(self, caller: Caller, line: int, parcel: Parcel, endpoint: Endpoint) -> None:
+    def _again(self, caller: Caller, line: Submission) -> Sent:
+        """The outcome of an earlier call. Raises SubmissionUncertain, unless the mail is found in Sent now."""
+        if line.state == "sent":
+            copy = "failed" if line.copy == "owed" else line.copy or "none"
+        elif self._outbox.resolve(line.id, _mailbox(caller), line.message_id, caller.account):
+            copy = "by_provider"
+        else:
+            raise SubmissionUncertain(line.message_id)
+        return Sent(line.message_id, line.recipients, copy, is_repeat=True)
+
+    def _submit(
+        self, caller: Caller, line: int, parcel: Parcel, endpoint: Endpoint
+    ) -> Literal["owed", "by_provider", "none"]:
+        """What is to become of the copy in Sent, once the server has taken the mail."""
         is_handed_over = False
 
         def hand_over() -> None:
@@ -118,9 +134,11 @@ class Sending:
             is_handed_over = True
 
         try:
-            submit(parcel, endpoint, self._login(caller.account, endpoint), hand_over)
+            self._hand_in(parcel, caller.account, endpoint, hand_over)
         except SubmissionUncertain:
             self._settle(caller, line, parcel, "uncertain", "no answer after the final dot")
+            if self._outbox.resolve(line, _mailbox(caller), parcel.message_id, caller.account):
+                return "by_provider"
             raise
         except (SubmissionUnavailable, AuthenticationRefused, RecipientsRefused, SubmissionRefused) as exc:
             if isinstance(exc, AuthenticationRefused):
@@ -130,12 +148,28 @@ class Sending:
         except BaseException as exc:
             self._settle(caller, line, parcel, "uncertain" if is_handed_over else "refused", type(exc).__name__)
             raise
-        self._journal(line, "sent")
+        copy = self._outbox.copy_due(caller.account)
+        self._journal(line, "sent", copy=copy)
+        return copy
 
-    def _journal(self, line: int, state: Literal["sent", "refused", "uncertain"], reason: str = "") -> None:
+    def _hand_in(self, parcel: Parcel, account: Provider, endpoint: Endpoint, hand_over: Callable[[], None]) -> None:
+        login = self._login(account, endpoint)
+        try:
+            submit(parcel, endpoint, login, hand_over)
+        except AuthenticationRefused:
+            # The secret may have been replaced since it was read, as tokens are that expire; nothing was sent so far.
+            self._secrets.clear()
+            fresh = self._login(account, endpoint)
+            if fresh == login:
+                raise
+            submit(parcel, endpoint, fresh, hand_over)
+
+    def _journal(
+        self, line: int, state: Literal["sent", "refused", "uncertain"], reason: str = "", copy: CopyState = ""
+    ) -> None:
         """Write the verdict down. A line that stays open is called uncertain later."""
         try:
-            self._state.settle_submission(line, state, reason)
+            self._state.settle_submission(line, state, reason, copy)
         except StateUnavailable as exc:
             log.error("send: the journal cannot be written (%s); line %d stays open, it is %s", exc, line, state)  # noqa: TRY400 - no fault of the program
 
@@ -154,7 +188,11 @@ class Sending:
                 self._secrets[source] = source.read()
             except SecretUnavailable as exc:
                 raise AuthenticationRefused(str(exc)) from exc
-        return Login(user, self._secrets[source])
+        return Login(user, self._secrets[source], is_token=account.auth == "oauth2")
+
+
+def _mailbox(caller: Caller) -> tuple[str, str]:
+    return caller.user, caller.provider
 
 
 def _with(entry: Entry, parcel: Parcel) -> Entry:
@@ -165,14 +203,6 @@ def _with(entry: Entry, parcel: Parcel) -> Entry:
         recipients=parcel.recipients,
         mail=parcel.copy,
     )
-
-
-def _again(line: Submission) -> Sent:
-    """The outcome of an earlier call. Raises SubmissionUncertain."""
-    if line.state != "sent":
-        raise SubmissionUncertain(line.message_id)
-    copy = "failed" if line.copy == "owed" else line.copy or "none"
-    return Sent(line.message_id, line.recipients, copy, is_repeat=True)
 
 
 def check_draft(caller: Caller, draft: Draft, has_written: Callable[[Recipient], bool]) -> Envelope:

@@ -29,6 +29,7 @@ class StateFile:
 
     def __init__(self, data_dir: Path) -> None:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder = data_dir
         self._path = path = data_dir / "state.db"
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         # Two connections: a request that only wants its token checked must not wait for a writer's fsync.
@@ -41,6 +42,13 @@ class StateFile:
         with self._write_lock, self._read_lock:
             self._reads.close()
             self._writes.close()
+
+    def is_usable(self) -> bool:
+        """Whether the file can be read at this moment."""
+        try:
+            return bool(self._select("SELECT 1"))
+        except StateUnavailable:
+            return False
 
     def _open(self) -> None:
         with self._usable():
@@ -100,7 +108,7 @@ class StateFile:
         with self._write_lock, self._usable():
             self._writes.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def _select(self, statement: str, values: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
+    def _select(self, statement: str, values: Sequence[str | float] = ()) -> list[tuple[Any, ...]]:
         self._follow()
         with self._read_lock, self._usable():
             return self._reads.execute(statement, values).fetchall()

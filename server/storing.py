@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from mirror.content import read_envelope
 from mirror.errors import UpstreamUnavailable
 from mirror.listing import Arrived, Listed
+from mirror.record import envelope_record
 from mirror.store import Store
 from mirror.upstream import Upstream
 
@@ -59,7 +60,7 @@ def add_to_mirror(store: Store, folder_id: int, stored: Stored, header: bytes | 
     if found is None:
         return None
     if header is not None:
-        store.set_envelopes([(found[1], read_envelope(header))])
+        store.set_envelopes([(found[1], envelope_record(read_envelope(header)))])
     store.want(found[1])
     return found[0]
 

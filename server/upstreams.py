@@ -55,6 +55,17 @@ class Upstreams:
             session.lock.release()
             self._close_later()
 
+    def attempt(self, mailbox: tuple[str, str], account: Provider, work: Callable[[Upstream, bool], T]) -> T:
+        """The same for work that is not safe to repeat: it is told whether an earlier call may have got somewhere."""
+        calls = 0
+
+        def once(upstream: Upstream) -> T:
+            nonlocal calls
+            calls += 1
+            return work(upstream, calls > 1)
+
+        return self.run(mailbox, account, once)
+
     def _run(self, session: _Session, account: Provider, work: Callable[[Upstream], T]) -> T:
         if session.account != account or time.monotonic() - session.used > KEPT_SECONDS:
             _close(session)

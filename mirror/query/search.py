@@ -233,7 +233,7 @@ def _index_way(scope: Scope, span: Span, proposal: Proposal) -> Fragment:
     )
 
 
-_SEEK, _PROBE, _TEST = 30e-6, 2e-6, 8e-6
+_SEEK, _PROBE, _TEST = 10e-6, 2e-6, 5e-6
 """Seconds to look a word up in the index, to see whether a folder has a content, and to test a content's text."""
 _GLIMPSE = 8
 """Messages to walk before anything is looked up: many words are in so many mails that the page is full by then."""

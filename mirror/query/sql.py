@@ -154,6 +154,8 @@ def _contains(test: str, folded: str) -> Fragment:
 
 def _together(kind: type[All] | type[Any], nodes: Sequence[Node]) -> list[Fragment]:
     """Conditions as fragments, those of bodies last and as one, so that a body is read and folded once for them all."""
+    if any(isinstance(each, Not) and each.node in nodes for each in nodes):
+        return [FALSE if kind is All else TRUE]
     of_body = [tests for each in nodes if (tests := _tests(each)) is not None]
     if len(of_body) < 2:
         return [exact(each) for each in nodes]
@@ -246,11 +248,13 @@ def _header_holds(headers: str | None, lower_name: str, folded_pattern: str) -> 
 def _may_be_in(headers: str | None, folded_pattern: str) -> bool:
     """False where no header can have the pattern, by the headers as they are stored.
 
-    JSON writes a value as it is but for quotes, backslashes and control characters, and a line has a colon more.
+    JSON writes a value as it is but for quotes, backslashes and control characters, and a line has a colon and a blank
+    more between name and value.
     """
     if headers is None:
         return False
-    return _OTHERWISE_IN_JSON.search(folded_pattern) is not None or holds_folded(headers, folded_pattern)
+    stored = folded_pattern.removeprefix(" ")
+    return _OTHERWISE_IN_JSON.search(stored) is not None or holds_folded(headers, stored)
 
 
 def _body_is(text: str | None, tests: str) -> bool:

@@ -14,12 +14,14 @@ Contents without text (state < 2) are in neither; a Reader tests their envelopes
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from mirror.fold import fold, people
+from mirror.fold import people
+from mirror.query.vocabulary import Vocabulary
+from mirror.terms import Terms, terms_of
 
-Columns = tuple[int, str, str, str, str, str]
-
+Indexed = tuple[int, Terms]
+"""A content id and what the index holds of it."""
 SAMPLE = 8
 _SURELY_USED = 1_000
 """A word in about so many contents is not looked for when one of them goes."""
@@ -30,20 +32,27 @@ def index(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
 
     None of them may be indexed already: unindex() it before its text or envelope changes.
     """
-    columns = _folded(connection, sorted(content_ids))
-    if not columns:
+    add(connection, _indexed(connection, content_ids), Vocabulary())
+
+
+def add(connection: sqlite3.Connection, contents: Sequence[Indexed], vocabulary: Vocabulary) -> None:
+    """As `index`, of contents whose terms are at hand, in the order of their ids."""
+    if not contents:
         return
     connection.executemany(
-        "INSERT INTO fts (rowid, subject, sender, recipient, copied, body) VALUES (?, ?, ?, ?, ?, ?)", columns
+        "INSERT INTO fts (rowid, body, subject, sender, recipient, copied) VALUES (?, ?, ?, ?, ?, ?)",
+        [(content, *terms[:5]) for content, terms in contents],
     )
+    words = [terms.words.split() for _, terms in contents]
+    fresh = vocabulary.fresh(connection, set().union(*words))
     last = connection.execute("SELECT coalesce(max(id), 0) FROM word").fetchone()
     connection.executemany(
         "INSERT OR IGNORE INTO word (term, documents, subjects, people) VALUES (?, 1, 0, 0)",
-        [(word,) for word in sorted(_words(columns))],
+        [(word,) for word in fresh],
     )
-    connection.executemany(_ADD, _shown(columns))
-    if _is_sampled(columns[0][0]):
-        documents = Counter(word for each in columns for word in _words([each]))
+    connection.executemany(_ADD, _shown(contents))
+    if _is_sampled(contents[0][0]):
+        documents = Counter(word for each in words for word in each)
         connection.executemany(
             "UPDATE word SET documents = documents + ?2 WHERE term = ?1",
             [(word, count * SAMPLE) for word, count in sorted(documents.items())],
@@ -51,17 +60,18 @@ def index(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
     connection.execute(
         "INSERT INTO word_trigram (rowid, term) SELECT id, term FROM word WHERE id > ? AND length(term) >= 3", last
     )
+    vocabulary.hold(fresh)
 
 
 def unindex(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
     """Take indexed contents out of the index. Call it before their text or envelope changes or goes."""
-    columns = _folded(connection, sorted(content_ids))
+    contents = _indexed(connection, content_ids)
     connection.executemany(
-        "INSERT INTO fts (fts, rowid, subject, sender, recipient, copied, body) VALUES ('delete', ?, ?, ?, ?, ?, ?)",
-        columns,
+        "INSERT INTO fts (fts, rowid, body, subject, sender, recipient, copied) VALUES ('delete', ?, ?, ?, ?, ?, ?)",
+        [(content, *terms[:5]) for content, terms in contents],
     )
-    connection.executemany(_TAKE, _shown(columns))
-    for word in sorted(_words(columns)):
+    connection.executemany(_TAKE, _shown(contents))
+    for word in sorted(set().union(*(terms.words.split() for _, terms in contents))):
         row = connection.execute(_RARE, (word, _SURELY_USED)).fetchone()
         if row is not None and connection.execute(_USED, ('"' + word + '"',)).fetchone() is None:
             if len(word) >= 3:
@@ -91,33 +101,20 @@ def rebuild(connection: sqlite3.Connection, batch: int = 250) -> Iterator[int]:
         yield len(ids[start : start + batch])
 
 
-def _folded(connection: sqlite3.Connection, content_ids: list[int]) -> list[Columns]:
+def _indexed(connection: sqlite3.Connection, content_ids: Sequence[int]) -> list[Indexed]:
     return [
-        (
-            row[0],
-            fold(row[1]),
-            fold(people(row[2])),
-            fold(people(row[3])),
-            fold(people(row[4]) + " " + people(row[5])),
-            fold(row[6]),
-        )
-        for row in connection.execute(_CONTENTS, (json.dumps(content_ids),))
+        (row[0], terms_of(row[1], row[2], [people(each) for each in row[3:]]))
+        for row in connection.execute(_CONTENTS, (json.dumps(sorted(content_ids)),))
     ]
 
 
-def _words(columns: Iterable[Columns]) -> set[str]:
-    words = set(" ".join(" ".join(texts) for _, *texts in columns).split(" "))
-    words.discard("")
-    return words
-
-
-def _shown(columns: list[Columns]) -> list[tuple[str, int, int]]:
+def _shown(contents: Sequence[Indexed]) -> list[tuple[str, int, int]]:
     """Words of subjects and people, and how many of the contents have them there."""
     subjects: Counter[str] = Counter()
     persons: Counter[str] = Counter()
-    for _, subject, sender, recipient, copied, _ in columns:
-        subjects.update(set(subject.split()))
-        persons.update({*sender.split(), *recipient.split(), *copied.split()})
+    for _, terms in contents:
+        subjects.update(set(terms.subject.split()))
+        persons.update({*terms.sender.split(), *terms.recipient.split(), *terms.copied.split()})
     return [(word, subjects[word], persons[word]) for word in sorted({*subjects, *persons})]
 
 
@@ -132,8 +129,8 @@ _FREQUENT = "SELECT id, term FROM word WHERE documents >= ?"
 _USED = "SELECT 1 FROM fts WHERE fts MATCH ? LIMIT 1"
 _FORGET = "INSERT INTO word_trigram (word_trigram, rowid, term) VALUES ('delete', ?, ?)"
 _CONTENTS = """
-    SELECT content.id, content.subject, content.sender, content.recipient, content.cc, content.bcc,
-        coalesce(body.text, '')
+    SELECT content.id, coalesce(body.text, ''), content.subject, content.sender, content.recipient, content.cc,
+        content.bcc
     FROM json_each(?) AS asked
     CROSS JOIN content ON content.id = asked.value
     LEFT JOIN body ON body.content = content.id

@@ -15,7 +15,7 @@ Folder names are bytes exactly as received (RFC 3501 5.1.3 is undone for display
     quirks      what known servers need, each with its source
 """
 
-from mirror.upstream.mailbox import PIECE
+from mirror.upstream.mailbox import PIECE, Asked
 from mirror.upstream.writing import Upstream
 
-__all__ = ["PIECE", "Upstream"]
+__all__ = ["PIECE", "Asked", "Upstream"]

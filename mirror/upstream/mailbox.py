@@ -3,14 +3,18 @@
 import contextlib
 import logging
 import re
+from collections import deque
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from imapclient import IMAPClient
 from imapclient.imap_utf7 import decode as decode_utf7
 
 from mirror.errors import FolderClosed, UpstreamBroken, UpstreamRefused
 from mirror.listing import FolderStatus, Listed, ListedFolder, Opened
 from mirror.upstream import answers, fetched
+from mirror.upstream.quirks import PLAIN, Quirk
 from mirror.upstream.session import Session, is_passing
 
 logger = logging.getLogger(__name__)
@@ -20,7 +24,7 @@ PIECE = 1 << 20
 LARGEST_MESSAGE = 50 << 20
 PIPELINED = 25
 """STATUS commands under way at a time."""
-FETCHED_AT_ONCE = 100
+FETCHED_AT_ONCE = 200
 """Messages of one FETCH, several of which are under way."""
 _SHIFTS = re.compile(rb"(&[A-Za-z0-9+,]*-)")
 SPECIAL_USES = {
@@ -31,8 +35,25 @@ LIST_HEADERS = (
 )
 
 
+@dataclass(eq=False, slots=True)
+class Asked:
+    """A section of messages that a server was asked for. sets: not sent yet; tags: of the commands under way."""
+
+    item: bytes
+    wanted: frozenset[int]
+    sets: deque[bytes]
+    tags: deque[bytes] = field(default_factory=deque)
+    found: dict[int, bytes] = field(default_factory=dict)
+    refused: UpstreamRefused | None = None
+
+
 class Mailbox(Session):
     """A session, for reading folders and messages."""
+
+    def __init__(self, client: IMAPClient, quirk: Quirk = PLAIN, without: Collection[str] = ()) -> None:
+        super().__init__(client, quirk, without)
+        self._asked: deque[Asked] = deque()
+        """Whose FETCHes are under way, in the order of the commands."""
 
     # -- folders
 
@@ -147,22 +168,24 @@ class Mailbox(Session):
 
     def enumerate_uids(self, uids: Collection[int]) -> list[Listed]:
         """The same for given uids; those that did not come are missing."""
-        found: dict[int, Listed] = {}
-        for uid_set in answers.uid_sets(uids, self.quirk.set_octets):
-            found |= self._enumerate(uid_set)
-        return list(found.values())
+        return list(self._enumerate(*answers.uid_sets(uids, self.quirk.set_octets)).values())
 
-    def _enumerate(self, uid_set: bytes) -> dict[int, Listed]:
+    def _enumerate(self, *uid_sets: bytes) -> dict[int, Listed]:
         items = b"UID FLAGS INTERNALDATE RFC822.SIZE" + (b" MODSEQ" if self.has_condstore else b"")
         for capability, item in (("OBJECTID", b" EMAILID"), ("X-GM-EXT-1", b" X-GM-MSGID")):
             if self.has(capability):
                 try:
-                    return fetched.listed(
-                        self._run("UID", b"FETCH %s (%s%s)" % (uid_set, items, item)).get("FETCH", [])
-                    )
+                    return self._listed(uid_sets, items + item)
                 except UpstreamRefused as exc:
                     self.distrust(capability, str(exc))
-        return fetched.listed(self._run("UID", b"FETCH %s (%s)" % (uid_set, items)).get("FETCH", []))
+        return self._listed(uid_sets, items)
+
+    def _listed(self, uid_sets: Sequence[bytes], items: bytes) -> dict[int, Listed]:
+        commands = [b"FETCH %s (%s)" % (uid_set, items) for uid_set in uid_sets]
+        found: dict[int, Listed] = {}
+        for answer in self._run_each("UID", commands, at_once=self.quirk.fetches):
+            found |= fetched.listed(answer.get("FETCH", []))
+        return found
 
     def changed_since(self, modseq: int) -> list[fetched.FlagsLine]:
         """(uid, flags, modseq) of the messages changed since a modseq (RFC 7162 3.1.4.1)."""
@@ -184,8 +207,10 @@ class Mailbox(Session):
                 if count == len(found):
                     return found
                 reason = "COUNT and ALL of an ESEARCH answer differ"
-            except (UpstreamRefused, ValueError, IndexError, TypeError) as exc:
-                reason = f"ESEARCH: {exc}"
+            except UpstreamRefused as exc:
+                reason = str(exc)
+            except (ValueError, IndexError, TypeError):
+                reason = "an ESEARCH answer could not be read"
             self.distrust("ESEARCH", reason)
         answer = self._run("UID", b"SEARCH ALL")
         if "SEARCH" not in answer and self.exists > 0:
@@ -198,33 +223,61 @@ class Mailbox(Session):
 
     def messages(self, uids: Collection[int]) -> dict[int, bytes]:
         """The whole of each message, \\Seen untouched. uids that did not come are missing."""
-        return self._sections(uids, b"BODY.PEEK[]")
+        return self.take(self.ask_messages(uids))
+
+    def ask_messages(self, uids: Collection[int]) -> Asked:
+        """Ask for the whole of each message without waiting for it, \\Seen untouched; take gives what came.
+
+        What follows on this session is sent behind it. A server that bears one command at a time is asked by take.
+        """
+        return self._ask(uids, b"BODY.PEEK[]")
+
+    def take(self, asked: Asked) -> dict[int, bytes]:
+        """What came of what was asked for. Raises UpstreamRefused when the server refused a part of it."""
+        with self._translating():
+            while asked.sets or asked.tags:
+                self._top_up(asked)
+                self._complete_first()
+        if asked.refused is not None:
+            raise asked.refused
+        return asked.found
 
     def _sections(self, uids: Collection[int], item: bytes) -> dict[int, bytes]:
         """One section of each message, as many FETCHes under way as the server bears."""
-        found: dict[int, bytes] = {}
-        wanted = set(uids)
-        ordered = sorted(wanted)
+        return self.take(self._ask(uids, item))
+
+    def _ask(self, uids: Collection[int], item: bytes) -> Asked:
+        ordered = sorted(set(uids))
         sets = [
             uid_set
             for at in range(0, len(ordered), FETCHED_AT_ONCE)
             for uid_set in answers.uid_sets(ordered[at : at + FETCHED_AT_ONCE], self.quirk.set_octets)
         ]
-        for start in range(0, len(sets), self.quirk.fetches):
+        asked = Asked(item, frozenset(ordered), deque(sets))
+        if self.quirk.fetches > 1:
             with self._translating():
-                tags = [
-                    self._send("UID", b"FETCH %s (UID %s)" % (uid_set, item))
-                    for uid_set in sets[start : start + self.quirk.fetches]
-                ]
-                refused: UpstreamRefused | None = None
-                for tag in tags:
-                    try:
-                        found |= fetched.bodies(self._complete("UID", tag).get("FETCH", []), wanted)
-                    except UpstreamRefused as exc:
-                        refused = exc
-                if refused is not None:
-                    raise refused
-        return found
+                self._top_up(asked)
+        return asked
+
+    def _top_up(self, asked: Asked) -> None:
+        while asked.sets and len(asked.tags) < self.quirk.fetches:
+            asked.tags.append(self._send_ahead("UID", b"FETCH %s (UID %s)" % (asked.sets.popleft(), asked.item)))
+            self._asked.append(asked)
+
+    def _complete_first(self) -> None:
+        """Read the answer to the oldest FETCH under way; messages that others asked for may be among it."""
+        asked = self._asked.popleft()
+        try:
+            came = self._complete("UID", asked.tags.popleft()).get("FETCH", [])
+        except UpstreamRefused as exc:
+            asked.refused = exc
+            return
+        for each in {id(one): one for one in (asked, *self._asked) if one.item == asked.item}.values():
+            each.found |= fetched.bodies(came, each.wanted)
+
+    def _catch_up(self) -> None:
+        while self._asked:
+            self._complete_first()
 
     def large_message(self, uid: int, size: int, limit: int = LARGEST_MESSAGE) -> bytes | None:
         """One message fetched in pieces, at most so many octets of it; None when it is gone.

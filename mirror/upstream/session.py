@@ -7,6 +7,7 @@ import re
 import select
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Self
 
@@ -111,7 +112,7 @@ class Session:
             if endpoint.security == "starttls":
                 client.starttls(context)
             session = cls(client, quirk, {*endpoint.disable, *quirk.without, *without})
-            session._log_in(user, password)
+            session._log_in(user, password, is_token=provider.auth == "oauth2")
             client.socket().settimeout(read_timeout)
         except BaseException as exc:
             if client is not None:
@@ -121,11 +122,12 @@ class Session:
             raise UpstreamUnavailable(f"{endpoint.host}:{endpoint.port} cannot be used: {_reason(exc)}") from exc
         return session
 
-    def _log_in(self, user: str, password: str) -> None:
+    def _log_in(self, user: str, password: str, *, is_token: bool) -> None:
         before = self._ask_capabilities()
         try:
-            # LOGIN cannot carry a non-ASCII password; SASL PLAIN can (RFC 4616).
-            if "AUTH=PLAIN" in before:
+            if is_token:
+                self._present_token(user, password, before)
+            elif "AUTH=PLAIN" in before:  # LOGIN cannot carry a non-ASCII password; SASL PLAIN can (RFC 4616).
                 self._imap.authenticate("PLAIN", lambda _: f"\0{user}\0{password}".encode())
             elif "LOGINDISABLED" in before:
                 raise AuthenticationRefused("the server offers no login without TLS (LOGINDISABLED)")
@@ -148,6 +150,19 @@ class Session:
             with contextlib.suppress(UpstreamRefused):
                 self._run("ID", b'("name" "postmirror")')
         self._enable()
+
+    def _present_token(self, user: str, token: str, before: frozenset[str]) -> None:
+        """Log in with an OAuth 2 access token, by OAUTHBEARER (RFC 7628) or its forerunner XOAUTH2."""
+        bearer = f"auth=Bearer {token}\x01\x01"
+        if "AUTH=OAUTHBEARER" in before:
+            name, word = "OAUTHBEARER", f"n,a={user},\x01{bearer}"
+        elif "AUTH=XOAUTH2" in before:
+            name, word = "XOAUTH2", f"user={user}\x01{bearer}"
+        else:
+            raise AuthenticationRefused("the server takes no access token (neither AUTH=OAUTHBEARER nor AUTH=XOAUTH2)")
+        words = iter((word.encode(), b"\x01" if name == "OAUTHBEARER" else b""))
+        # A refusal comes as a challenge, and ends with the answer to it.
+        self._imap.authenticate(name, lambda _: next(words, None))
 
     def _enable(self) -> None:
         """ENABLE (RFC 5161) the highest rung of MODSEQs; one that the server does not confirm is off."""
@@ -176,7 +191,9 @@ class Session:
 
     def close(self) -> None:
         """Log out where that is quick, and close."""
-        if self.is_open:
+        if self.is_open and None in self._imap.tagged_commands.values():
+            self.abandon()  # a goodbye would wait behind what is under way
+        elif self.is_open:
             self.is_open = False
             with contextlib.suppress(OSError, imaplib.IMAP4.error):
                 self._client.socket().settimeout(1.0)
@@ -233,7 +250,33 @@ class Session:
         with self._translating():
             return self._complete(name, self._send(name, *arguments))
 
+    def _run_each(self, name: str, commands: Sequence[bytes], *, at_once: int) -> list[dict[str, list[Any]]]:
+        """The answers to several commands in turn, so many of them under way; the first refusal ends it."""
+        came: list[dict[str, list[Any]]] = []
+        refused: UpstreamRefused | None = None
+        waiting, tags = deque(commands), deque[bytes]()
+        with self._translating():
+            self._catch_up()
+            while tags or (waiting and refused is None):
+                while waiting and refused is None and len(tags) < at_once:
+                    tags.append(self._send_ahead(name, waiting.popleft()))
+                try:
+                    came.append(self._complete(name, tags.popleft()))
+                except UpstreamRefused as exc:
+                    refused = refused or exc
+        if refused is not None:
+            raise refused
+        return came
+
     def _send(self, name: str, *arguments: bytes) -> bytes:
+        self._catch_up()
+        return self._send_ahead(name, *arguments)
+
+    def _catch_up(self) -> None:
+        """Read to their end the answers to commands that were sent ahead."""
+
+    def _send_ahead(self, name: str, *arguments: bytes) -> bytes:
+        """Send a command while the answers to others are still to be read."""
         self._imap.untagged_responses.clear()
         tag: bytes = self._imap._command(name, *arguments)  # noqa: SLF001
         if name == "APPEND" or (arguments and arguments[0].startswith((b"COPY", b"MOVE"))):

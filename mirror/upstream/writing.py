@@ -16,7 +16,7 @@ from mirror.upstream.mailbox import PIECE, Mailbox
 
 DELETED = "\\Deleted"
 NEWEST = 30
-"""Messages of a folder in which a Message-ID is looked for whatever the server's search says."""
+"""uids of a folder, the last ones, among which a Message-ID is looked for whatever the server's search says."""
 SLOWEST_OCTETS = 50_000.0
 """Octets a second that a connection is expected to carry at least."""
 
@@ -87,7 +87,21 @@ class Upstream(Mailbox):
         # A MOVE of a uid that is gone answers OK too, and Outlook.com sends COPYUID without uids.
         if copied.uid is None and self.flags_of(place.uid) is not None:
             raise UpstreamRefused("the server answered OK but did not move the message")
+        if copied.uid is not None and not self._is_same(place, to, copied):
+            # Dovecot 2.3 goes on in a folder that is deleted and made anew after SELECT: uids then name its messages.
+            self._run("UID", b"MOVE %d %s" % (copied.uid, answers.quoted(place.folder_raw)))
+            raise MessageChanged("the folder was made anew while the message was moved; what was moved is back")
         return copied
+
+    def _is_same(self, place: Place, folder: bytes, arrived: Arrived) -> bool:
+        """Whether what arrived in a folder is this message; servers may give it another date there, and size."""
+        if self._open("SELECT", folder).uidvalidity != arrived.uidvalidity or arrived.uid is None:
+            return True  # counted anew meanwhile: nothing there can be named
+        if not place.message_id:
+            listed = self.enumerate_uids([arrived.uid])
+            return all(message.size == place.size for message in listed)
+        blocks = self._sections([arrived.uid], b"BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")
+        return all(_has_message_id(block, place.message_id) for block in blocks.values())
 
     def _copy_away(self, place: Place, to: bytes, repeated: bool) -> Arrived:
         try:
@@ -169,7 +183,8 @@ class Upstream(Mailbox):
             found = answers.search_lines(self._run("UID", searched).get("SEARCH", []))
         except (UpstreamRefused, UnicodeEncodeError):
             found = set()
-        newest = self._run("FETCH", b"%d:* (UID FLAGS)" % max(1, opened.exists - NEWEST + 1)).get("FETCH", [])
+        following = opened.uidnext or max(self.uids(), default=0) + 1
+        newest = self._run("UID", b"FETCH %d:* (UID FLAGS)" % max(1, following - NEWEST)).get("FETCH", [])
         found.update(uid for uid, _, _ in fetched.flags(newest))
         wanted = sorted(found)[-2 * NEWEST :]
         blocks = self._sections(wanted, b"BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from mirror import parse_child
-from mirror.content import read_content
 
 
 class _Evil:
@@ -16,9 +15,12 @@ class _Evil:
         return os.system, (f"touch {os.environ['CANARY']}",)
 
 
+_CONTENT = parse_child.OPERATIONS["content"]
+
+
 def _faulty(operation: Callable[[Any], object]) -> Callable[[Any], object]:
     def run(payload: Any) -> object:
-        if b"crash always" in payload or (b"crash once" in payload and operation is read_content):
+        if b"crash always" in payload or (b"crash once" in payload and operation is _CONTENT):
             os.abort()
         if b"raise" in payload:
             raise ValueError(payload.decode())
@@ -30,12 +32,18 @@ def _faulty(operation: Callable[[Any], object]) -> Callable[[Any], object]:
             return _Evil()
         if b"not a mail" in payload:
             return pickle.loads
-        return operation(payload)
+        answer: Any = operation(payload)
+        if b"odd record" in payload:
+            return answer._replace(preview=[1])
+        if b"half a character" in payload:
+            return answer._replace(envelope=answer.envelope._replace(subject="\ud800"))
+        return answer
 
     return run
 
 
 if __name__ == "__main__":
+    time.sleep(float(os.environ.get("SLOW_START", "0")))
     for name in ("content", "degraded"):
         parse_child.OPERATIONS[name] = _faulty(parse_child.OPERATIONS[name])
     parse_child.main()

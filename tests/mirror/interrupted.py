@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from config.identity import Provider
-from mirror.content import Content, Envelope, clean_html, read_content, read_envelope
+from mirror.content import read_content, read_envelope
 from mirror.message import read_attachments
 from mirror.parsing import Crash
+from mirror.record import EnvelopeRecord, Record, envelope_record, record_of, sanitized
 from mirror.store import Store
 from mirror.sync import Pass
 from mirror.upstream import Upstream
@@ -34,21 +35,26 @@ class InlineParsers:
         """They are."""
         return True
 
-    def envelopes(self, blocks: Sequence[bytes]) -> list[Envelope | Crash]:
+    def envelopes(self, blocks: Sequence[bytes]) -> list[EnvelopeRecord | Crash]:
         """Each header block read."""
-        return [read_envelope(block) for block in blocks]
+        return [envelope_record(read_envelope(block)) for block in blocks]
 
-    def contents(self, raws: Sequence[bytes]) -> list[Content | Crash]:
+    def contents(self, raws: Sequence[bytes]) -> list[Record | Crash]:
         """Each message read."""
-        return [read_content(raw) for raw in raws]
+        return [record_of(read_content(raw)) for raw in raws]
 
-    def html(self, forms: Sequence[str]) -> list[str | Crash]:
+    def contents_later(self, raws: Sequence[bytes]) -> Callable[[], list[Record | Crash]]:
+        """Each message read, now."""
+        records = self.contents(raws)
+        return lambda: records
+
+    def html_later(self, forms: Sequence[bytes]) -> Callable[[], list[bytes | None]]:
         """Each form sanitized."""
-        return [clean_html(form) for form in forms]
+        return lambda: [sanitized(form) for form in forms]
 
-    def attachments(self, raws: Sequence[bytes], largest: int) -> list[list[tuple[str, bytes]]]:
+    def attachments_later(self, raws: Sequence[bytes], largest: int) -> Callable[[], list[list[tuple[str, bytes]]]]:
         """The small attachments of each message."""
-        return [list(read_attachments(raw, largest)) for raw in raws]
+        return lambda: [list(read_attachments(raw, largest)) for raw in raws]
 
 
 class Points:

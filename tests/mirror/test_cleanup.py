@@ -16,6 +16,7 @@ from mirror.content import read_content, read_envelope
 from mirror.listing import Listed, ListedFolder
 from mirror.mirrored import State
 from mirror.query.reader import Reader
+from mirror.record import envelope_record, record_of
 from mirror.store import Store
 
 LETTERS = str.maketrans("0123456789", "ghijklmnop")
@@ -61,10 +62,12 @@ class Mirrored:
         listed = [Listed(uid, (), began + timedelta(minutes=uid), len(self.raws[uid])) for uid in uids]
         self.store.add_listed(self.inbox, listed)
         holes = self.store.holes(self.inbox, State.HEADERS, 1_000)
-        self.store.set_envelopes([(hole.content, read_envelope(self.raws[hole.uid])) for hole in holes])
+        self.store.set_envelopes(
+            [(hole.content, envelope_record(read_envelope(self.raws[hole.uid]))) for hole in holes]
+        )
         holes = self.store.holes(self.inbox, State.TEXT, 1_000)
         texts = [
-            (hole.content, hashlib.sha256(self.raws[hole.uid]).digest(), read_content(self.raws[hole.uid]))
+            (hole.content, hashlib.sha256(self.raws[hole.uid]).digest(), record_of(read_content(self.raws[hole.uid])))
             for hole in holes
         ]
         self.store.set_texts(texts)

@@ -24,7 +24,7 @@ from mirror.sync import RESETS_AT_MOST
 from mirror.upstream import Upstream
 from tests.mirror.mailbox import Mirror, provider_at
 from tests.servers.certificates import Certificates
-from tests.servers.lying import Folder, LyingImap, Message, mail
+from tests.servers.lying import Folder, LyingImap, Message, _fetched, mail
 from tests.servers.ports import PASSWORD
 
 EXTENDED = "IMAP4rev1 AUTH=PLAIN ENABLE CONDSTORE QRESYNC UIDPLUS"
@@ -416,6 +416,39 @@ def test_message_that_never_comes_holds_up_nothing_else(liar: MakeLiar) -> None:
     asked = len(one.server.commands)
     one.mirror.sync()
     assert not any("BODY.PEEK[]" in command for command in one.server.commands[asked:])
+
+
+def test_next_batch_is_asked_for_before_the_one_at_hand_is_stored(liar: MakeLiar) -> None:
+    one = liar(*range(1, 31))
+    stored: list[object] = []
+
+    def twist(command: str, answer: bytes) -> bytes:
+        if "BODY.PEEK[]" in command:
+            stored.append(one.mirror.rows("SELECT count(*) FROM message WHERE state >= 2")[0][0])
+        return answer
+
+    one.server.twist = twist
+    one.mirror.sync(batch=5)
+    assert stored[:3] == [0, 0, 0]
+    assert len(one.subjects()) == 30
+
+
+def test_messages_that_come_with_the_answer_to_another_fetch_are_taken(liar: MakeLiar) -> None:
+    one = liar(*range(1, 16))
+    first: list[bytes] = []
+
+    def twist(command: str, answer: bytes) -> bytes:
+        if "BODY.PEEK[]" in command and len(first) < 2:
+            first.append(answer)
+            # What the second asks for comes with the answer to the first.
+            newest = b"".join(_fetched(uid, one.server.folders["INBOX"].messages[uid], "BODY.PEEK[]") for uid in (5, 4))
+            return newest + answer if len(first) == 1 else b"TAG OK nothing more\r\n"
+        return answer
+
+    one.server.twist = twist
+    one.mirror.sync(batch=10)
+    assert len(one.subjects()) == 15
+    assert [command.split()[2] for command in one.server.asked("^UID FETCH .*PEEK")][2:] == ["3", "2", "1"]
 
 
 def test_keyword_that_looks_like_a_number_is_text(liar: MakeLiar) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mirror.content import Content
 from mirror.parsing import Crash, Parsers
+from mirror.record import Record
 from tests.mirror.mail import simple
 from tests.mirror.mailbox import Mirror, provider_at, truth
 from tests.processes import is_running, until
@@ -35,12 +35,19 @@ def faulty() -> Iterator[Parsers]:
 )
 def test_one_bad_mail_costs_one_child_and_the_batch_goes_on(faulty: Parsers, words: str, reason: str) -> None:
     answers = faulty.contents([*GOOD[:3], simple(words, words), *GOOD[3:]])
-    assert [type(answer) for answer in answers] == [Content] * 3 + [Crash] + [Content] * 3
+    assert [type(answer) for answer in answers] == [Record] * 3 + [Crash] + [Record] * 3
     assert isinstance(answers[3], Crash)
     assert reason in answers[3].reason
 
 
-@pytest.mark.parametrize("words", ["evil", "not a mail"])
+def test_slow_start_of_a_child_is_not_held_against_the_first_mail(
+    faulty: Parsers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLOW_START", "1.5")
+    assert isinstance(faulty.contents([GOOD[0]])[0], Record)
+
+
+@pytest.mark.parametrize("words", ["evil", "not a mail", "odd record", "half a character"])
 def test_an_answer_that_is_more_than_a_value_is_refused_and_not_run(
     faulty: Parsers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
@@ -48,7 +55,7 @@ def test_an_answer_that_is_more_than_a_value_is_refused_and_not_run(
     monkeypatch.setenv("CANARY", str(canary))
     answers = faulty.contents([simple(words, words), GOOD[0]])
     assert isinstance(answers[0], Crash)
-    assert isinstance(answers[1], Content)
+    assert isinstance(answers[1], Record)
     assert not canary.exists()
 
 

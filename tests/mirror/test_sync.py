@@ -167,7 +167,7 @@ def test_emptied_folder_is_confirmed_and_then_believed(mirror: Mirror, dovecot: 
 
 def test_pass_that_was_cut_is_resumed(mirror: Mirror, dovecot: Dovecot, user: str, parsers: Parsers) -> None:
     with dovecot.client(user) as client:
-        client.append("INBOX", *generate(150, seed=3))
+        client.append("INBOX", *generate(400, seed=3))
         stop = threading.Event()
         cut = Pass(
             mirror.store, mirror.provider.sync, parsers, mirror.connect,
@@ -176,7 +176,7 @@ def test_pass_that_was_cut_is_resumed(mirror: Mirror, dovecot: Dovecot, user: st
         cut.run()
         stored = mirror.rows("SELECT count(*) FROM content WHERE state >= 2")[0][0]
         assert isinstance(stored, int)
-        assert 0 < stored < 150
+        assert 0 < stored < 400
         assert mirror.sync().work == 0
         agree(mirror, client)
 

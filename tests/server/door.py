@@ -25,6 +25,7 @@ from config.identity import Settings
 from mirror.content import read_content, read_envelope
 from mirror.listing import Listed, ListedFolder
 from mirror.mirrored import State as Mirrored
+from mirror.record import envelope_record, record_of
 from mirror.store import Checkpoint, Store
 from server.app import Parts, build_app
 from server.certificate import Certificate
@@ -105,9 +106,9 @@ def _fill_folder(store: Store, folder_id: int, mails: Sequence[Mail]) -> None:
     by_uid = dict(enumerate(mails, first))
     store.add_listed(folder_id, [Listed(uid, mail.flags, mail.received, len(mail.raw)) for uid, mail in by_uid.items()])
     while holes := store.holes(folder_id, Mirrored.HEADERS, 1_000):
-        store.set_envelopes([(hole.content, read_envelope(by_uid[hole.uid].raw)) for hole in holes])
+        store.set_envelopes([(hole.content, envelope_record(read_envelope(by_uid[hole.uid].raw))) for hole in holes])
     whole = [
-        (hole.content, hashlib.sha256(by_uid[hole.uid].raw).digest(), read_content(by_uid[hole.uid].raw))
+        (hole.content, hashlib.sha256(by_uid[hole.uid].raw).digest(), record_of(read_content(by_uid[hole.uid].raw)))
         for hole in store.holes(folder_id, Mirrored.TEXT, 10_000)
         if by_uid[hole.uid].state >= Mirrored.TEXT
     ]
@@ -181,6 +182,18 @@ class Caller:
 
 
 JSON = {"Content-Type": "application/json"}
+
+
+def modern_call(secret: str, tool: str, arguments: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, str]]:
+    """(body, headers) of a tool call, for clients that send many at once."""
+    meta = {"io.modelcontextprotocol/protocolVersion": MODERN, "io.modelcontextprotocol/clientCapabilities": {}}
+    params = {"name": tool, "arguments": arguments, "_meta": meta}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {
+        **JSON, "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": MODERN,
+        "Mcp-Method": "tools/call", "Mcp-Name": tool, "Authorization": f"Bearer {secret}",
+    }  # fmt: skip
+    return body, headers
 
 
 class Door:
@@ -277,7 +290,7 @@ def settings_for(
 
     return Settings.model_validate(
         {
-            "server": {"data_dir": str(data_dir), "port": port},
+            "server": {"data_dir": str(data_dir), "workspace": str(data_dir.parent / "workspace"), "port": port},
             "users": {
                 "alice": {"providers": {"work": provider("alice@example.org"), "home": provider("alice@home.example")}},
                 "bob": {"providers": {"work": provider("bob@example.org")}},

@@ -29,6 +29,7 @@ from mirror.mirrored import MirroredMessage
 from mirror.mirrored import State as Mirrored
 from mirror.query.criteria import parse_criteria
 from mirror.query.reader import Reader
+from mirror.record import record_of
 from mirror.store import Checkpoint, Store
 from server.app import Parts
 from server.auth import Authenticator, Caller
@@ -313,7 +314,8 @@ def fill_with_visible(folder: Path, shown: Sequence[MirroredMessage]) -> None:
         contents = []
         for hole in store.holes(1, Mirrored.TEXT, 1_000):
             message = by_uid[hole.uid]
-            contents.append((hole.content, hashlib.sha256(str(hole.uid).encode()).digest(), as_content(message)))
+            digest = hashlib.sha256(str(hole.uid).encode()).digest()
+            contents.append((hole.content, digest, record_of(as_content(message))))
         store.set_texts(contents)
         store.checkpoint(1, Checkpoint(1, len(shown) + 1, None, len(shown)), reconciled=True)
 

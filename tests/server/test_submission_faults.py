@@ -29,6 +29,8 @@ from tests.servers.faulty_smtp import STAGES, FaultySmtp, Stage
 from tests.servers.ports import free_port
 
 FAULTS = ("451", "554", "421", "close", "reset", "stall", "drip", "garbage")
+OFTEN = ("451", "554", "close", "stall")
+"""Faults that are tried at every stage in each run; the long runs try all."""
 NOT_SENT = (SubmissionUnavailable, SubmissionRefused, RecipientsRefused, AuthenticationRefused)
 DRAFT = Draft("alice@example.org", ("bob@example.org", "carol@example.org", "dave@example.org"), "Hi", "Hello.\n.\n..x")
 PARCEL = Parcel("1@example.org", "alice@example.org", ("bob@example.org",), b"Subject: x\r\n\r\nx\r\n")
@@ -73,8 +75,14 @@ def outcomes(parts: Parts) -> list[str]:
     return [line.state for line in reversed(parts.state.submissions())]
 
 
-@pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("stage", "fault"),
+    [
+        pytest.param(stage, fault, marks=[] if stage == "dot" or fault in OFTEN else [pytest.mark.soak])
+        for stage in STAGES
+        for fault in FAULTS
+    ],
+)
 def test_every_fault_has_its_outcome_and_nobody_gets_a_mail_twice(
     parts: Parts, caller: Caller, server: FaultySmtp, stage: Stage, fault: str
 ) -> None:

@@ -1,0 +1,60 @@
+"""`postmirror outbox`: the send journal."""
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from config.identity import Settings
+from server.command import ConfigOption, load
+from server.journal import Submission
+
+_COPIES = {
+    "owed": "a copy in Sent is owed",
+    "failed": "no copy in Sent",
+    "stored": "copy stored in Sent",
+    "by_provider": "copy in Sent",
+}
+
+
+@click.command()
+@ConfigOption
+@click.option("--check", is_flag=True, help="Ask the mail servers about what is uncertain, and store owed copies.")
+@click.option("--json", "as_json", is_flag=True, help="Print one list.")
+def outbox(config_path: Path | None, check: bool, as_json: bool) -> None:
+    """Show what was handed to the mail server for sending, and what became of it, the newest first.
+
+    What is uncertain is looked for in the mirror of Sent first.
+    """
+    _, settings = load(config_path)
+    lines = _settled(settings, check)
+    if as_json:
+        click.echo(json.dumps([asdict(line) for line in lines]))
+        return
+    for line in lines:
+        when = datetime.fromtimestamp(line.created, UTC).isoformat(" ", "seconds")
+        click.echo(f"{when}  {line.state}  to {', '.join(line.recipients)}  by {line.token}  <{line.message_id}>")
+        notes = [line.reason, _COPIES.get(line.copy, "")]
+        if line.state == "uncertain":
+            notes.append("check Sent before sending again")
+        if any(notes):
+            click.echo(f"    {'; '.join(filter(None, notes))}")
+
+
+def _settled(settings: Settings, check: bool) -> list[Submission]:
+    from server.mirrors import Mirrors
+    from server.outbox import Outbox
+    from server.state import State
+    from server.upstreams import Upstreams
+
+    state, mirrors, upstreams = State(settings.server.data_dir), Mirrors(settings.server.data_dir), Upstreams()
+    try:
+        accounts = settings.accounts() if check else {}
+        Outbox(state, mirrors, upstreams).catch_up(accounts, ask_upstream=check, with_copies=check)
+        return state.submissions()
+    finally:
+        upstreams.close()
+        mirrors.close()
+        state.close()
