@@ -78,6 +78,10 @@ class Parts:
         follower = Follower(outbound.outbox, lambda: live.in_force().settings.accounts())
         return cls(live, state, mirrors, mailboxes, upstreams, outbound, audit, uses, follower, Links(key), place.url)
 
+    def are_well(self) -> bool:
+        """Whether tokens can be checked and the audit log can be written."""
+        return self.audit.is_well and self.audit.chain.key.is_usable() and self.state.is_usable()
+
     def close(self) -> None:
         """Let go of files and connections; the state belongs to the caller."""
         self.follower.close()
@@ -139,7 +143,7 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
             Route("/mcp", RequireToken(_mcp(managers), gate)),
             Route("/attachments/signed/{word}", RequireLink(_get(attachments.download), gate, parts.links)),
             Route("/attachments/{id}", RequireToken(_get(attachments.download), gate)),
-            Route("/healthz", _health(parts.live, lambda: healthy() and parts.audit.is_well)),
+            Route("/healthz", _health(parts.live, lambda: healthy() and parts.are_well())),
         ],
         middleware=[
             Middleware(SafeHeaders),

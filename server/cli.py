@@ -138,6 +138,7 @@ def config_check(config_path: Path | None) -> None:
     from config.secret import SecretUnavailable
     from mirror.errors import UpstreamUnavailable
     from mirror.upstream.tls import tls_context
+    from server.certificate import Certificate, CertificateUnusable
 
     path, settings = _load(config_path)
     problems = []
@@ -155,6 +156,12 @@ def config_check(config_path: Path | None) -> None:
                 tls_context(endpoint)
             except (SecretUnavailable, UpstreamUnavailable) as exc:
                 problems.append(f"{place}: {exc}")
+    listening = settings.server
+    if listening.tls_cert_file is not None and listening.tls_key_file is not None:
+        try:
+            Certificate(listening.tls_cert_file, listening.tls_key_file)
+        except CertificateUnusable as exc:
+            problems.append(f"server: {exc}")
     if problems:
         raise click.ClickException("\n".join(f"{path}: {problem}" for problem in dict.fromkeys(problems)))
     click.echo(

@@ -43,6 +43,13 @@ class StateFile:
             self._reads.close()
             self._writes.close()
 
+    def is_usable(self) -> bool:
+        """Whether the file can be read at this moment."""
+        try:
+            return bool(self._select("SELECT 1"))
+        except StateUnavailable:
+            return False
+
     def _open(self) -> None:
         with self._usable():
             file = self._inode()
