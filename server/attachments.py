@@ -112,6 +112,7 @@ class Attachments:
         section = self._upstreams.run(
             (caller.user, caller.provider), caller.account, lambda upstream: _section(upstream, place, attachment)
         )
+        self._mailboxes.mirrors.count(caller.user, caller.provider, len(section))
         return attachment, decode_part(section, attachment.encoding)
 
     def _allowed(self, caller: Caller, word: str | AttachmentId) -> tuple[Attachment, Place, Path | None]:

@@ -108,7 +108,7 @@ class StateFile:
         with self._write_lock, self._usable():
             self._writes.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def _select(self, statement: str, values: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
+    def _select(self, statement: str, values: Sequence[str | float] = ()) -> list[tuple[Any, ...]]:
         self._follow()
         with self._read_lock, self._usable():
             return self._reads.execute(statement, values).fetchall()

@@ -207,8 +207,10 @@ class Mailbox(Session):
                 if count == len(found):
                     return found
                 reason = "COUNT and ALL of an ESEARCH answer differ"
-            except (UpstreamRefused, ValueError, IndexError, TypeError) as exc:
-                reason = f"ESEARCH: {exc}"
+            except UpstreamRefused as exc:
+                reason = str(exc)
+            except (ValueError, IndexError, TypeError):
+                reason = "an ESEARCH answer could not be read"
             self.distrust("ESEARCH", reason)
         answer = self._run("UID", b"SEARCH ALL")
         if "SEARCH" not in answer and self.exists > 0:
