@@ -27,7 +27,6 @@ from bench.wire import wire_floor
 from tests.servers.dovecot import Dovecot
 
 OWN_TABLES = {
-    "search": ("Searches on a mirror of their own", "bench.search", ("--messages", "{messages}")),
     "gateway": ("Gateway tools beside simple-email-gw", "bench.gateway", ("--messages", "{messages}")),
     "search": (
         "Searches on a mirror of their own",
