@@ -56,11 +56,14 @@ class Mailbox:
     login: str
     messages: int
     octets: int
+    kind: str = "generated messages"
+    folders: int = len(FOLDERS)
 
     @property
     def described(self) -> str:
         """What is in it, in one line."""
-        return f"{self.messages:,} generated messages, {self.octets / 1e6:.0f} MB, in {len(FOLDERS)} folders"
+        place = "one folder" if self.folders == 1 else f"{self.folders} folders"
+        return f"{self.messages:,} {self.kind}, {self.octets / 1e6:.0f} MB, in {place}"
 
 
 def fill(dovecot: Dovecot, login: str, messages: int) -> Mailbox:
@@ -94,9 +97,12 @@ class Served:
 
 
 class Installation:
-    """A configuration for the mailbox, with an empty data folder, below this folder."""
+    """A configuration for the mailbox, with an empty data folder, below this folder.
 
-    def __init__(self, folder: Path, mailbox: Mailbox) -> None:
+    imap_port: of what stands between it and the server.
+    """
+
+    def __init__(self, folder: Path, mailbox: Mailbox, *, imap_port: int = 0) -> None:
         folder.mkdir(mode=0o700)
         self.config = folder / "postmirror.toml"
         self.port = free_port()
@@ -107,7 +113,7 @@ class Installation:
                 login=mailbox.login,
                 password_file=mailbox.dovecot.folder / "password",
                 host=HOST,
-                imap_port=mailbox.dovecot.port,
+                imap_port=imap_port or mailbox.dovecot.port,
             ),
             "utf-8",
         )
