@@ -99,7 +99,7 @@ class Served:
 class Installation:
     """A configuration for the mailbox, with an empty data folder, below this folder.
 
-    imap_port: of what stands between it and the server.
+    imap_port: where the mailbox is reached, when not at its server's own.
     """
 
     def __init__(self, folder: Path, mailbox: Mailbox, *, imap_port: int = 0) -> None:

@@ -16,10 +16,13 @@ from bench.installation import PROVIDER, USER, Installation, Mailbox
 from bench.peers import Peer
 from mirror.keeper import Keeper
 from mirror.parsing import Parsers
+from tests.servers.proxy import Proxy
 
 _FIRST = 500
 _LOOK_EVERY = 0.05
 _WARM_PASSES = 20
+_ROUND_TRIP = 0.05
+_AFAR = "searchable, 50 ms away"
 
 _TEXTS = "SELECT count(*) FROM (SELECT 1 FROM content WHERE state >= 2 ORDER BY id DESC LIMIT ?)"
 _LISTED = "SELECT (SELECT count(*) FROM content) - (SELECT count(*) FROM content WHERE state < 2 AND state = 0)"
@@ -79,6 +82,7 @@ def first_sync(
     for number in range(runs):
         installation = Installation(folder / f"{mailbox.login}-{number}", mailbox)
         _sync_once(installation, mailbox, rounds)
+        _sync_from_afar(folder / f"afar-{number}", mailbox, rounds)
         for peer in peers:
             rounds.add(peer.name, peer.first_run(mailbox, folder / f"{mailbox.login}-{peer.slug}-{number}"))
     ours = (
@@ -88,10 +92,13 @@ def first_sync(
         f"first {_FIRST} searchable",
         "everything listed",
         "CPU of it all",
+        _AFAR,
     )
     figures = [seconds(f"postmirror: {name}", rounds.taken[name]) for name in ours if name in rounds.taken]
     searchable = statistics.median(rounds.taken["searchable"])
     figures.append(Figure("postmirror: searchable messages", mailbox.messages / searchable, "/s"))
+    distant = statistics.median(rounds.taken[_AFAR])
+    figures.append(Figure(f"{_AFAR} / searchable", distant / searchable, "x"))
     figures += [seconds(peer.name, rounds.taken[peer.name]) for peer in peers]
     if "everything listed" in rounds.taken:
         share = statistics.median(rounds.taken["everything listed"]) / statistics.median(rounds.taken["the pass"])
@@ -118,6 +125,12 @@ def _sync_once(installation: Installation, mailbox: Mailbox, rounds: Rounds) -> 
     found = sum(each["messages"] for each in summary["folders"])
     if found != mailbox.messages or not summary["complete"]:
         raise RuntimeError(f"{found} of {mailbox.messages} messages were mirrored: {summary['errors']}")
+
+
+def _sync_from_afar(folder: Path, mailbox: Mailbox, rounds: Rounds) -> None:
+    with Proxy(mailbox.dovecot.port, delay=_ROUND_TRIP / 2) as line:
+        summary = json.loads(Installation(folder, mailbox, imap_port=line.port).postmirror("sync", "--json"))
+    rounds.add(_AFAR, summary["searchable_s"])
 
 
 def _compared(rounds: Rounds) -> list[Figure]:

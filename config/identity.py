@@ -207,6 +207,7 @@ class Provider(Frozen):
     aliases: tuple[MailAddress, ...] = ()
     username: str | None = None
     password: SecretSource | None = None
+    auth: Literal["password", "oauth2"] = "password"
     imap: Endpoint
     smtp: Endpoint | None = None
     sent_copy: Literal["auto", "append", "none"] = "auto"

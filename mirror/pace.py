@@ -12,12 +12,14 @@ def utc_day(seconds: float) -> int:
 
 
 def done_by(octets: int, rate: float, *, daily: int, today: int, now: datetime) -> datetime | None:
-    """When so many octets will have been fetched; None when that cannot be told (no rate is known yet).
+    """When so many octets will have been fetched; None when that cannot be told.
 
-    rate: octets a second. daily: how many a day are allowed, 0 for any number; today: how many were fetched today.
+    rate: octets a second, 0 when it is not known: then the limit alone tells. daily: how many a day are allowed, 0 for
+    any number; today: how many were fetched today.
     """
     if octets <= 0:
         return now
+    rate = rate or float(daily)
     if rate <= 0:
         return None
     now = now.astimezone(UTC)

@@ -26,6 +26,7 @@ content_skewed and content_spill hold the exceptions to "a content's id follows 
 """
 
 import sqlite3
+from functools import cache
 
 from sqlite_utils import Database, Migrations
 
@@ -368,8 +369,19 @@ def migrate(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
+def is_outdated(connection: sqlite3.Connection) -> bool:
+    """Whether a mirror's file has an older schema than this program reads: its keeper brings it up to date."""
+    rows = connection.execute("SELECT name FROM _sqlite_migrations WHERE migration_set = 'mirror'")
+    return not _known() <= {row[0] for row in rows}
+
+
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(migration.name for migration in migrations.pending(Database(memory=True)))
+
+
 def _pending(connection: sqlite3.Connection) -> bool:
-    known = {migration.name for migration in migrations.pending(Database(memory=True))}
+    known = _known()
     applied = {migration.name for migration in migrations.applied(Database(connection))}
     if unknown := applied - known:
         raise MirrorTooNew(

@@ -4,6 +4,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 
 from mirror.content_rows import add_content
 from mirror.database import in_slices, transaction
@@ -237,4 +238,9 @@ def take_departed(db: sqlite3.Connection, content_id: int) -> int | None:
 
 def flags_json(flags: Iterable[str]) -> str:
     """Flags as they are stored."""
-    return json.dumps(sorted(set(flags)), ensure_ascii=False)
+    return _flags_json(frozenset(flags))
+
+
+@lru_cache(maxsize=1_024)
+def _flags_json(flags: frozenset[str]) -> str:
+    return json.dumps(sorted(flags), ensure_ascii=False)

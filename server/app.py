@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,13 +23,17 @@ from config.identity import Server as Place
 from server.attachments import Attachments
 from server.audit import Audit
 from server.auth import Authenticator, Caller, current_caller
+from server.envelope_errors import plain_errors
 from server.gate import Gate, RequireLink, RequireToken, SafeHeaders
-from server.gateway import Gateway
+from server.gateway import Gateway, gateway_server
 from server.gateway_accounts import Accounts
-from server.gateway_tools import gateway_server
+from server.gateway_changes import Changes
+from server.gateway_files import Files
+from server.gateway_mail import Mail
+from server.gateway_reads import Reads
 from server.key import DataKey
 from server.last_use import LastUses
-from server.limits import Limits, recent_sends
+from server.limits import Limits
 from server.links import Links
 from server.live import ConfigurationLost, LiveSettings
 from server.mailbox import Mailboxes
@@ -40,6 +43,7 @@ from server.outbox import Follower
 from server.relay import Relay, relay_server
 from server.state import State
 from server.upstreams import Upstreams
+from server.workspace import Workspace
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
@@ -74,6 +78,10 @@ class Parts:
         follower = Follower(outbound.outbox, lambda: live.in_force().settings.accounts())
         return cls(live, state, mirrors, mailboxes, upstreams, outbound, audit, uses, follower, Links(key), place.url)
 
+    def are_well(self) -> bool:
+        """Whether tokens can be checked and the audit log can be written."""
+        return self.audit.is_well and self.audit.chain.key.is_usable() and self.state.is_usable()
+
     def close(self) -> None:
         """Let go of files and connections; the state belongs to the caller."""
         self.follower.close()
@@ -88,8 +96,22 @@ def _relay(parts: Parts, caller: Callable[[], Caller]) -> Server[Any]:
 
 
 def _gateway(parts: Parts, caller: Callable[[], Caller]) -> Server[Any]:
-    limits = Limits(partial(recent_sends, parts.state))
-    return gateway_server(Gateway(Accounts(parts.mailboxes, limits), limits), _version(), caller, parts.audit)
+    place = parts.live.in_force().settings.server
+    limits = Limits(parts.state.recent_submissions)
+    accounts = Accounts(parts.mailboxes, limits)
+    files = Files(
+        accounts,
+        Attachments(parts.mailboxes, parts.upstreams, parts.audit),
+        limits,
+        lambda user: Workspace(place.workspace, user if place.workspace_by_user else "", place.workspace_quota),
+    )
+    gateway = Gateway(
+        Reads(accounts, limits),
+        Mail(accounts, parts.outbound, limits, files),
+        Changes(accounts, parts.outbound, limits),
+        files,
+    )
+    return gateway_server(gateway, _version(), caller, parts.audit)
 
 
 PROFILES: dict[str, Callable[[Parts, Callable[[], Caller]], Server[Any]]] = {
@@ -121,7 +143,7 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
             Route("/mcp", RequireToken(_mcp(managers), gate)),
             Route("/attachments/signed/{word}", RequireLink(_get(attachments.download), gate, parts.links)),
             Route("/attachments/{id}", RequireToken(_get(attachments.download), gate)),
-            Route("/healthz", _health(parts.live, lambda: healthy() and parts.audit.is_well)),
+            Route("/healthz", _health(parts.live, lambda: healthy() and parts.are_well())),
         ],
         middleware=[
             Middleware(SafeHeaders),
@@ -173,7 +195,7 @@ def _mcp(managers: dict[str, StreamableHTTPSessionManager]) -> ASGIApp:
             # There are no sessions, so a stream of server events would hang for ever.
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
-        await managers[current_caller().policy.tools].handle_request(scope, receive, send)
+        await managers[current_caller().policy.tools].handle_request(scope, receive, plain_errors(send))
 
     return serve
 

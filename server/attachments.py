@@ -9,6 +9,7 @@ that only a few downloads are prepared at once.
 import logging
 import os
 import re
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -69,7 +70,7 @@ class Attachments:
     async def download(self, request: Request) -> Response:
         """Serve one attachment to the caller of this request: the one that a signed link names, else of the path."""
         caller = current_caller()
-        work = partial(self._fetch, caller, request.scope.get(LINKED) or request.path_params["id"])
+        work = partial(self.fetch, caller, request.scope.get(LINKED) or request.path_params["id"])
         try:
             attachment, data = await anyio.to_thread.run_sync(work, limiter=_limiter(request))
         except (NoSuchAttachment, MessageChanged):
@@ -91,7 +92,13 @@ class Attachments:
         part = data[piece.start : piece.stop]
         return Response(part, 206, headers, media_type=served_type(attachment.media_type))
 
-    def _fetch(self, caller: Caller, word: str | AttachmentId) -> tuple[Attachment, bytes]:
+    def fetch(
+        self, caller: Caller, word: str | AttachmentId, before_upstream: Callable[[], None] = lambda: None
+    ) -> tuple[Attachment, bytes]:
+        """An attachment and its bytes. before_upstream: called when the mail server is needed for them.
+
+        Raises NoSuchAttachment, MessageChanged and the other UpstreamErrors.
+        """
         attachment, place, kept = self._allowed(caller, word)
         if kept is not None:
             try:
@@ -101,9 +108,11 @@ class Attachments:
                 pass  # dropped in this moment, for the total's sake
             else:
                 return attachment, data
+        before_upstream()
         section = self._upstreams.run(
             (caller.user, caller.provider), caller.account, lambda upstream: _section(upstream, place, attachment)
         )
+        self._mailboxes.mirrors.count(caller.user, caller.provider, len(section))
         return attachment, decode_part(section, attachment.encoding)
 
     def _allowed(self, caller: Caller, word: str | AttachmentId) -> tuple[Attachment, Place, Path | None]:

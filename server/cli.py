@@ -22,6 +22,7 @@ from server.outbox_command import outbox
 from server.policy_command import policy
 from server.search_command import search
 from server.status_command import status
+from server.stdio_command import stdio
 from server.sync_command import sync
 from server.token_command import token
 from server.unusable import FileUnusable
@@ -53,6 +54,7 @@ main.add_command(outbox)
 main.add_command(policy)
 main.add_command(search)
 main.add_command(status)
+main.add_command(stdio)
 main.add_command(sync)
 main.add_command(token)
 
@@ -109,23 +111,6 @@ def _with_address(settings: Settings, host: str | None, port: int | None) -> Set
     return settings.model_copy(update={"server": server})
 
 
-@main.command()
-@ConfigOption
-@click.option("--user", required=True, help="The user whose mail it is.")
-@click.option("--profile", required=True, help="The profile that decides what may be seen and done.")
-@click.option("--provider", help="The mailbox, when the user has several.")
-def stdio(config_path: Path | None, user: str, profile: str, provider: str | None) -> None:
-    """Serve one local MCP client over standard input and output."""
-    from server.serve import serve_stdio
-
-    configure_logging("stdio", logging.WARNING)
-    path, settings = _load(config_path)
-    try:
-        serve_stdio(path, settings, user, profile, provider)
-    except ValueError as exc:
-        raise click.ClickException(str(exc)) from exc
-
-
 @main.group("config")
 def config_group() -> None:
     """Work with the configuration file."""
@@ -138,6 +123,7 @@ def config_check(config_path: Path | None) -> None:
     from config.secret import SecretUnavailable
     from mirror.errors import UpstreamUnavailable
     from mirror.upstream.tls import tls_context
+    from server.certificate import Certificate, CertificateUnusable
 
     path, settings = _load(config_path)
     problems = []
@@ -155,6 +141,12 @@ def config_check(config_path: Path | None) -> None:
                 tls_context(endpoint)
             except (SecretUnavailable, UpstreamUnavailable) as exc:
                 problems.append(f"{place}: {exc}")
+    listening = settings.server
+    if listening.tls_cert_file is not None and listening.tls_key_file is not None:
+        try:
+            Certificate(listening.tls_cert_file, listening.tls_key_file)
+        except CertificateUnusable as exc:
+            problems.append(f"server: {exc}")
     if problems:
         raise click.ClickException("\n".join(f"{path}: {problem}" for problem in dict.fromkeys(problems)))
     click.echo(

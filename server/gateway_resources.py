@@ -23,8 +23,8 @@ from mcp.types import (
 )
 
 from server.auth import Caller
-from server.gateway import Gateway
 from server.gateway_arguments import ListAccounts, ListFolders
+from server.gateway_reads import Reads
 from server.tool import Declined, Noted, as_json, failed
 
 ACCOUNTS = Resource(
@@ -48,8 +48,8 @@ _MAX_CHARS = 2_000
 class Resources:
     """Handlers for the server. caller: who sends the request being served."""
 
-    def __init__(self, gateway: Gateway, caller: Callable[[], Caller]) -> None:
-        self._gateway = gateway
+    def __init__(self, reads: Reads, caller: Callable[[], Caller]) -> None:
+        self._reads = reads
         self._caller = caller
 
     async def list(self, _: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListResourcesResult:
@@ -82,8 +82,8 @@ class Resources:
 
     def _answer(self, uri: str) -> Noted:
         if uri == ACCOUNTS.uri:
-            return self._gateway.list_accounts(self._caller(), ListAccounts())
+            return self._reads.list_accounts(self._caller(), ListAccounts())
         match = _FOLDERS_OF.fullmatch(uri) if len(uri) <= _MAX_CHARS else None
         if match is None:
             raise MCPError(INVALID_PARAMS, "Unknown resource; resources/list names those there are")
-        return self._gateway.list_folders(self._caller(), ListFolders(account=unquote(match[1])))
+        return self._reads.list_folders(self._caller(), ListFolders(account=unquote(match[1])))

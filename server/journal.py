@@ -146,6 +146,19 @@ class Journal(StateFile):
             ).fetchone()  # fmt: skip
         return int(line[0])
 
+    def recent_submissions(self, user: str, provider: str) -> list[float]:
+        """How many seconds ago each mail of the last hour was begun for a mailbox, oldest first; refused ones left out.
+
+        A clock that was set back leaves lines of the future: they count as of now.
+        """
+        now = time.time()
+        rows = self._select(
+            "SELECT created FROM submission WHERE user = ? AND provider = ? AND created > ? AND state <> 'refused' "
+            "ORDER BY created",
+            (user, provider, int(now - HOUR)),
+        )
+        return [max(now - row[0], 0.0) for row in rows]
+
     def earlier_submission(self, entry: Entry) -> Submission | None:
         """The line with this entry's key, None when it has none that counts. Raises KeyUsed and StillSending."""
         owner = (entry.user, entry.provider, entry.profile)

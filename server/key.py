@@ -39,6 +39,13 @@ class DataKey:
             self._seen = seen
         return self._bytes
 
+    def is_usable(self) -> bool:
+        """Whether the key can be trusted at this moment."""
+        try:
+            return bool(self.current())
+        except KeyUnsafe:
+            return False
+
 
 def load_key(data_dir: Path) -> bytes:
     """The data key, made at the first call. Raises KeyUnsafe when others may read or write it."""

@@ -8,11 +8,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from math import ceil
 
 from server.auth import Caller
-from server.state import State
 from server.tool import Declined
 
 MINUTE = 60.0
@@ -22,23 +22,25 @@ History = Callable[[str, str], Sequence[float]]
 """(user, provider) -> how many seconds ago each mail of the last hour was handed to the mail server, oldest first."""
 
 
-def recent_sends(state: State, user: str, provider: str) -> list[float]:
-    """The history of an account, from the journal."""
-    now = time.time()
-    ages = [
-        now - line.created
-        for line in state.submissions()
-        if (line.user, line.provider) == (user, provider) and line.state != "refused" and now - line.created < HOUR
-    ]
-    # A clock that was set back leaves lines of the future: they count as of now.
-    return [max(age, 0.0) for age in ages[::-1]]
-
-
 class RateLimited(Declined):
     """The account's limit is reached. retry_after_seconds: until the next operation fits."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__("Rate limit exceeded. Please try again later.", retry_after_seconds=max(1, ceil(seconds)))
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A place in a window."""
+
+    window: deque[float]
+    at: float
+    lock: threading.Lock
+
+    def give_back(self) -> None:
+        """It was not used."""
+        with self.lock, suppress(ValueError):
+            self.window.remove(self.at)
 
 
 class Limits:
@@ -61,15 +63,16 @@ class Limits:
         self._take(self._operations, caller, caller.policy.limits.imap_per_minute, MINUTE, ())
 
     @contextmanager
-    def sending(self, caller: Caller, *unsent: type[BaseException]) -> Iterator[None]:
+    def sending(self, caller: Caller, *unsent: type[BaseException]) -> Iterator["Taken"]:
         """A block that sends one mail; an error of these kinds says that no server was called. Raises RateLimited."""
         history = self._history(caller.user, caller.provider)
-        taken = self._take(self._sends, caller, caller.policy.limits.smtp_per_hour, HOUR, history)
+        at = self._take(self._sends, caller, caller.policy.limits.smtp_per_hour, HOUR, history)
+        taken = Taken(self._sends[caller.user, caller.provider], at, self._lock)
         try:
-            yield
-        except unsent:
-            with self._lock:
-                self._sends[caller.user, caller.provider].remove(taken)
+            yield taken
+        except BaseException as exc:
+            if isinstance(exc, (RateLimited, *unsent)):
+                taken.give_back()
             raise
 
     def _take(

@@ -4,7 +4,7 @@ What a profile does not see does not exist here: its folders and messages raise 
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -86,6 +86,16 @@ class Mailbox:
         if shown is None:
             raise NoSuchMessage(message_id)
         return told(shown, policy)
+
+    def by_message_id(self, message_id: str) -> list[MirroredMessage]:
+        """The messages with this Message-ID (without angle brackets) that the caller sees, newest first."""
+        folders = {folder.id for folder in self.folders()}
+        found = []
+        for folder_id, id_ in self.reader.by_message_id(message_id):
+            if folder_id in folders:
+                with suppress(NoSuchMessage):
+                    found.append(self.message_by_id(folder_id, id_))
+        return found
 
     def uids(self, messages: Sequence[MirroredMessage]) -> list[str]:
         """The virtual uids of these messages, in their order."""

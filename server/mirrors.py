@@ -1,5 +1,7 @@
 """Open mirrors for reading: a few connections per mirror, kept between requests."""
 
+import logging
+import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -8,9 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from config.identity import mirror_folder
+from mirror.errors import StoreError
 from mirror.query.reader import Reader
 from mirror.store import Store
 from mirror.wake import wake
+
+log = logging.getLogger(__name__)
 
 _IDLE_PER_MIRROR = 4
 _MIRRORS = 64
@@ -58,6 +63,14 @@ class Mirrors:
             for content_id in content_ids:
                 store.want(content_id)
         wake(self.folder(user, provider))
+
+    def count(self, user: str, provider: str, octets: int) -> None:
+        """Count octets that this process received from the mail server among those of the day."""
+        try:
+            with Store(self.folder(user, provider)) as store:
+                store.add_fetched(octets)
+        except (sqlite3.Error, StoreError) as exc:
+            log.warning("received octets not counted: %s", type(exc).__name__)
 
     def close(self) -> None:
         """Close what is idle."""

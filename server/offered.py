@@ -1,13 +1,26 @@
 """Which tools a profile is offered, without a server that runs them."""
 
+from typing import Any, Literal
+
 from config.identity import Profile
-from server.gateway import Gateway
-from server.gateway_tools import gateway_tools
+from server.gateway import Gateway, gateway_tools
+from server.gateway_changes import Changes
+from server.gateway_files import Files
+from server.gateway_mail import Mail
+from server.gateway_reads import Reads
 from server.relay import Relay, relay_tools
+from server.tool import Tool
 
 
 def offered_tools(profile: Profile) -> list[str]:
     """The names that `tools/list` gives a token with this profile."""
-    # Tools that nobody calls: only their names and grants are looked at.
-    tools = relay_tools(Relay.__new__(Relay)) if profile.tools == "relay" else gateway_tools(Gateway.__new__(Gateway))
-    return [tool.name for tool in tools if tool.is_offered(profile)]
+    return [tool.name for tool in tools_of(profile.tools) if tool.is_offered(profile)]
+
+
+def tools_of(tool_set: Literal["relay", "gateway"]) -> list[Tool[Any]]:
+    """Every tool of a set, not to be called: for their names, descriptions and grants."""
+    if tool_set == "relay":
+        return relay_tools(Relay.__new__(Relay))
+    return gateway_tools(
+        Gateway(Reads.__new__(Reads), Mail.__new__(Mail), Changes.__new__(Changes), Files.__new__(Files))
+    )

@@ -7,6 +7,7 @@ tried again, and given up after a day.
 
 import logging
 import re
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -78,8 +79,9 @@ class Outbox:
         """Put a mail that was sent into Sent, unless the server does; what became of it. Never raises for a failure."""
         try:
             copy = self._keep(mailbox, account, message_id, mail)
-        except (UpstreamError, StoreError) as exc:
-            log.warning("send: no copy in Sent yet (%s) message_id=%s", type(exc).__name__, message_id)
+        except Exception as exc:
+            is_foreseen = isinstance(exc, UpstreamError | StoreError | sqlite3.Error)
+            log.warning("send: no copy in Sent yet message_id=%s", message_id, exc_info=None if is_foreseen else exc)
             self._settle_copy(line, "owed", f"no copy in Sent yet: {type(exc).__name__}")
             return "failed"
         self._settle_copy(line, copy, "")
@@ -108,7 +110,7 @@ class Outbox:
                     add_to_mirror(mirror, folder.id, stored, header_of(mail))
                     mirror.want_pass()
                 wake(place)
-            except (StoreError, OSError) as exc:
+            except (StoreError, sqlite3.Error, OSError) as exc:
                 log.warning("send: the mirror cannot be written (%s), it follows later", type(exc).__name__)
         return "stored"
 
@@ -117,7 +119,7 @@ class Outbox:
         try:
             with self._mirrors.reading(*mailbox) as reader:
                 known = next((each for each in reader.folders() if each.role == SENT and each.selectable), None)
-        except StoreError:
+        except (StoreError, sqlite3.Error):
             known = None
         if known is not None:
             return known.raw, known
@@ -154,7 +156,7 @@ class Outbox:
         try:
             with self._mirrors.reading(*mailbox) as reader:
                 return reader.has_message_id(SENT, message_id)
-        except StoreError:
+        except (StoreError, sqlite3.Error):
             return False
 
     def _is_in_sent(self, mailbox: tuple[str, str], account: Provider | None, message_id: str) -> bool:

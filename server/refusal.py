@@ -34,6 +34,8 @@ NO_FOLDER = "No such folder. list_folders names the folders there are."
 NOT_MIRRORED = "This mailbox is not mirrored yet. Try again in a minute."
 NOT_YET = "The text of this message is not mirrored yet. Read it again in a moment."
 CLOSED = "The mail server does not let this account open this folder; only what was mirrored before is shown."
+NO_COPY = "The mail was sent. Its copy could not be put into Sent; that is tried again for a day."
+MIRROR_FOLLOWS = "The mail server has made the change. The mirror could not write it down yet and will follow."
 WITHHELD = "The policy of this token withholds the text of messages."
 
 
@@ -57,8 +59,8 @@ def reading(no_message: str) -> Iterator[None]:
 
 
 @contextmanager
-def changing_flags() -> Iterator[None]:
-    """Errors of the mail server as what the client can do about them."""
+def changing(again: str) -> Iterator[None]:
+    """Errors of the mail server as what the client can do about them. again: what a second try would mean."""
     try:
         yield
     except (sqlite3.Error, StoreError):
@@ -81,7 +83,7 @@ def changing_flags() -> Iterator[None]:
     except UpstreamUnavailable:
         raise Declined(
             "The mail server cannot be reached, so the change is not confirmed. Reading still works. "
-            "Nothing is retried by itself; setting the same flags again later is safe."
+            f"Nothing is retried by itself; {again}."
         ) from None
     except UpstreamBroken:
         raise Declined("The mail server gave an answer that makes no sense. The change is not confirmed.") from None

@@ -18,7 +18,7 @@ from server.links import Links
 from server.mailbox import Mailbox, Mailboxes, NoSuchMessage, ReadOnly
 from server.outbound import Draft, Outbound, plain_addresses
 from server.reading import Found, Reading
-from server.refusal import CLOSED, NOT_YET, WITHHELD, changing_flags, reading, sending
+from server.refusal import CLOSED, MIRROR_FOLLOWS, NO_COPY, NOT_YET, WITHHELD, changing, reading, sending
 from server.relay_arguments import (
     ListFolders,
     ListMessages,
@@ -48,8 +48,6 @@ PAGE = 20
 
 NO_MESSAGE = "No such message in this folder. List or search it again for current uids."
 BAD_CURSOR = "cursor is not valid for this request; start again without a cursor"
-NO_COPY = "The mail was sent. Its copy could not be put into Sent; that is tried again for a day."
-MIRROR_FOLLOWS = "The mail server has made the change. The mirror could not write it down yet and will follow."
 
 INSTRUCTIONS = """\
 One mailbox, read from a local mirror. Start with list_folders and use its names; messages are named by the uid that a \
@@ -164,7 +162,7 @@ class Relay:
             if mailbox.access(folder) != "write":
                 raise ReadOnly(folder.name)
             message = mailbox.message(folder, asked.uid)
-        with changing_flags():
+        with changing("setting the same flags again later is safe"):
             now = self._outbound.store_flags(caller, message, asked.action, [FLAGS[flag] for flag in asked.flags])
         answer: dict[str, object] = {"uid": asked.uid, "flags": flag_names(now.flags)}
         return answer if now.is_mirrored else {**answer, "note": MIRROR_FOLLOWS}

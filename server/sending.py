@@ -134,7 +134,7 @@ class Sending:
             is_handed_over = True
 
         try:
-            submit(parcel, endpoint, self._login(caller.account, endpoint), hand_over)
+            self._hand_in(parcel, caller.account, endpoint, hand_over)
         except SubmissionUncertain:
             self._settle(caller, line, parcel, "uncertain", "no answer after the final dot")
             if self._outbox.resolve(line, _mailbox(caller), parcel.message_id, caller.account):
@@ -151,6 +151,18 @@ class Sending:
         copy = self._outbox.copy_due(caller.account)
         self._journal(line, "sent", copy=copy)
         return copy
+
+    def _hand_in(self, parcel: Parcel, account: Provider, endpoint: Endpoint, hand_over: Callable[[], None]) -> None:
+        login = self._login(account, endpoint)
+        try:
+            submit(parcel, endpoint, login, hand_over)
+        except AuthenticationRefused:
+            # The secret may have been replaced since it was read, as tokens are that expire; nothing was sent so far.
+            self._secrets.clear()
+            fresh = self._login(account, endpoint)
+            if fresh == login:
+                raise
+            submit(parcel, endpoint, fresh, hand_over)
 
     def _journal(
         self, line: int, state: Literal["sent", "refused", "uncertain"], reason: str = "", copy: CopyState = ""
@@ -176,7 +188,7 @@ class Sending:
                 self._secrets[source] = source.read()
             except SecretUnavailable as exc:
                 raise AuthenticationRefused(str(exc)) from exc
-        return Login(user, self._secrets[source])
+        return Login(user, self._secrets[source], is_token=account.auth == "oauth2")
 
 
 def _mailbox(caller: Caller) -> tuple[str, str]:

@@ -43,6 +43,13 @@ class StateFile:
             self._reads.close()
             self._writes.close()
 
+    def is_usable(self) -> bool:
+        """Whether the file can be read at this moment."""
+        try:
+            return bool(self._select("SELECT 1"))
+        except StateUnavailable:
+            return False
+
     def _open(self) -> None:
         with self._usable():
             file = self._inode()
@@ -101,7 +108,7 @@ class StateFile:
         with self._write_lock, self._usable():
             self._writes.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
-    def _select(self, statement: str, values: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
+    def _select(self, statement: str, values: Sequence[str | float] = ()) -> list[tuple[Any, ...]]:
         self._follow()
         with self._read_lock, self._usable():
             return self._reads.execute(statement, values).fetchall()

@@ -187,36 +187,29 @@ class StoredTokens(StateFile):
         The index is over digests: what its timing tells does not help to find a secret. The comparison that decides
         takes the same time for every digest.
         """
-        name, found = "", None
-        for row in self._select("SELECT name, sha256, until FROM secret WHERE sha256 = ?", (sha256,)):
-            if not hmac.compare_digest(row[1], sha256) or (row[2] is not None and row[2] <= time.time()):
+        found = next((token for token in configured if hmac.compare_digest(token.sha256, sha256)), None)
+        for name, stored, until, *identity in self._select(_BY_DIGEST, (sha256,)):
+            if not hmac.compare_digest(stored, sha256):
                 return None
-            name = row[0]
-        for token in configured:
-            if hmac.compare_digest(token.sha256, sha256) or token.name == name:
-                found = token
-        return self._counting(found, sha256, name)
+            if identity[0] is not None:
+                found = _token(name, stored, until, *identity)
+            elif until is not None and until <= time.time():
+                return None
+            elif found is None or found.name != name:
+                return self.named_token(name, configured)
+        return self._if_it_counts(found)
 
     def named_token(self, name: str, configured: Sequence[Token]) -> Token | None:
         """The token of that name, if it counts now."""
-        return self._counting(next((token for token in configured if token.name == name), None), "", name)
+        found = next((token for token in configured if token.name == name), None)
+        for row in self._select(_BY_NAME, (name,)):
+            found = _token(*row)
+        return self._if_it_counts(found)
 
-    def _counting(self, found: Token | None, sha256: str, name: str) -> Token | None:
-        """The token, or the one issued with this digest or name, unless it is expired, paused or revoked."""
-        for row in self._select(
-            "SELECT name, sha256, user, provider, profile, expires FROM token WHERE sha256 = ?1 OR name = ?2",
-            (sha256, name),
-        ):
-            if hmac.compare_digest(row[1], sha256) or row[0] == name:
-                expires = None if row[5] is None else datetime.fromtimestamp(row[5], UTC)
-                found = Token(name=row[0], sha256=row[1], user=row[2], provider=row[3], profile=row[4], expires=expires)
+    def _if_it_counts(self, found: Token | None) -> Token | None:
         if found is None or (found.expires is not None and found.expires <= datetime.now(UTC)):
             return None
-        if self._select(
-            "SELECT 1 FROM revocation WHERE name = ?1 UNION ALL SELECT 1 FROM pause WHERE name = ?1", (found.name,)
-        ):
-            return None
-        return found
+        return None if self._select(_STOPPED, (found.name,)) else found
 
     def _must_know(self, name: str, configured: Collection[str]) -> None:
         if name not in configured and not self._select("SELECT 1 FROM token WHERE name = ?", (name,)):
@@ -225,6 +218,19 @@ class StoredTokens(StateFile):
     def _must_not_be_revoked(self, name: str) -> None:
         if self._select("SELECT 1 FROM revocation WHERE name = ?", (name,)):
             raise TokenRevoked(f"the token {name!r} was revoked, which is for ever: make a new one")
+
+
+_BY_DIGEST = """
+    SELECT name, sha256, expires, user, provider, profile FROM token WHERE sha256 = ?1
+    UNION ALL SELECT name, sha256, until, NULL, NULL, NULL FROM secret WHERE sha256 = ?1
+    """
+_BY_NAME = "SELECT name, sha256, expires, user, provider, profile FROM token WHERE name = ?"
+_STOPPED = "SELECT 1 FROM revocation WHERE name = ?1 UNION ALL SELECT 1 FROM pause WHERE name = ?1"
+
+
+def _token(name: str, sha256: str, expires: float | None, user: str, provider: str | None, profile: str) -> Token:
+    ends = None if expires is None else datetime.fromtimestamp(expires, UTC)
+    return Token(name=name, sha256=sha256, user=user, provider=provider, profile=profile, expires=ends)
 
 
 def _new_secret() -> str:

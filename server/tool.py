@@ -39,7 +39,7 @@ from server.live import ConfigurationLost
 
 log = logging.getLogger(__name__)
 
-_THREADS = 40
+THREADS = 40
 _MAX_PROBLEMS = 5
 _MAX_NAME_CHARS = 64
 
@@ -187,7 +187,7 @@ def tool_server(
             audit.note("tool", "unknown", caller())
             raise _unknown()
         if not threads:
-            threads.append(anyio.CapacityLimiter(_THREADS))
+            threads.append(anyio.CapacityLimiter(THREADS))
         work = partial(_answer, tool, caller, audit, params.arguments or {})
         return await anyio.to_thread.run_sync(work, limiter=threads[0])
 

@@ -83,6 +83,12 @@ class Workspace:
                 raise NoSuchFile(name)
             return _read(folder, name, largest)
 
+    def check(self, folder: str) -> None:
+        """Raises what a save into this folder would raise because of its path; nothing is made."""
+        folders = self._names(folder)
+        with self._top() as top, _walk(top, folders):
+            pass
+
     def save(self, folder: str, filename: str, data: bytes) -> Path:
         """Write a file that was not there, and where it is: under its name, or that with a number.
 

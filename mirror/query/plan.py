@@ -6,6 +6,7 @@ table says which words those are and in how many contents they stand. Whatever m
 that asking for them misses nothing; where they say less than the pattern does, the row is tested too.
 """
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -184,15 +185,16 @@ class Planner:
 
     def _partly(self, field: Field, piece: str, part: Part) -> list[Row] | None:
         # A subject's words are few among those that have a piece; of a body's, more than MOST_WORDS say enough.
-        most = _MOST_SCANNED if field == "subject" else 2 * MOST_WORDS
+        most = _MOST_SCANNED if field == "subject" else MOST_WORDS + 1
+        rows: list[tuple[str, int, int, int]] | None = None
         if part == "prefix":
             rows = self._connection.execute(_PREFIX, (piece, piece, most)).fetchall()
         elif len(piece) >= 3:
-            rows = self._connection.execute(_INSIDE, (_trigrams(piece), most)).fetchall()
+            ids = [row[0] for row in self._connection.execute(_INSIDE, (_trigrams(piece), most))]
+            if len(ids) < most:
+                rows = self._connection.execute(_BY_IDS, (json.dumps(ids),)).fetchall()
         elif self._thorough:
             rows = self._connection.execute(_ANYWHERE, (piece, most)).fetchall()
-        else:
-            rows = None
         if rows is None or len(rows) == most:
             if _COUNTS[field] != _COUNTS["from"]:
                 return None
@@ -202,8 +204,12 @@ class Planner:
 
 
 def _trigrams(piece: str) -> str:
-    """The words that have every three letters of a piece, wherever they stand in it: a few more than have the piece."""
-    asked = dict.fromkeys(piece[start : start + 3] for start in range(min(len(piece), _LONGEST_ASKED) - 2))
+    """Words that have enough of a piece's trigrams, wherever they stand in it: those with the piece, and a few more.
+
+    Every other one says nearly as much as all of them, in half the time.
+    """
+    last = min(len(piece), _LONGEST_ASKED) - 3
+    asked = dict.fromkeys(piece[start : start + 3] for start in (*range(0, last, 2), last))
     return " AND ".join('"' + trigram + '"' for trigram in asked)
 
 
@@ -256,10 +262,10 @@ _WHOLE = "SELECT term, documents, subjects, people FROM word WHERE term = ?"
 _PREFIX = """
     SELECT term, documents, subjects, people FROM word WHERE term >= ? AND term < ? || char(1114111) LIMIT ?
     """
-_INSIDE = """
+_INSIDE = "SELECT rowid FROM word_trigram WHERE word_trigram MATCH ? LIMIT ?"
+_BY_IDS = """
     SELECT word.term, word.documents, word.subjects, word.people
-    FROM (SELECT rowid FROM word_trigram WHERE word_trigram MATCH ? LIMIT ?) AS found
-    CROSS JOIN word ON word.id = found.rowid
+    FROM json_each(?) AS asked CROSS JOIN word ON word.id = asked.value
     """
 _ANYWHERE = "SELECT term, documents, subjects, people FROM word WHERE instr(term, ?) > 0 LIMIT ?"
 _PEOPLE = """

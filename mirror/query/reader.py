@@ -22,12 +22,13 @@ from mirror.query.progress import Progress
 from mirror.query.search import Scope
 from mirror.query.searching import Page, Searching, View
 from mirror.query.tree import Node, OneOf, Positions, Query, conditions, replace_nodes
+from mirror.schema import is_outdated
 
 
 class Reader:
     """One read-only connection to one mirror's file.
 
-    Raises MirrorAbsent when there is no file, or none that was set up yet: "not mirrored yet".
+    Raises MirrorAbsent when there is no file, or none that was set up yet, or set up anew: "not mirrored yet".
     """
 
     def __init__(self, path: Path, *, deadline: float = 2.0) -> None:
@@ -51,7 +52,7 @@ class Reader:
             self._progress = Progress(self._connection)
             self._scopes: dict[int, tuple[float, Scope]] = {}
             self._folders: tuple[int, list[FolderState]] | None = None
-            row = self._connection.execute(_EPOCH).fetchone()
+            row = None if is_outdated(self._connection) else self._connection.execute(_EPOCH).fetchone()
         except sqlite3.OperationalError as exc:
             self._connection.close()
             raise MirrorAbsent("this mailbox is not mirrored yet") from exc
@@ -105,6 +106,11 @@ class Reader:
         """The first messages of a folder that could not be fetched or read."""
         with self._reading():
             return account.quarantined(self._connection, folder_id, limit)
+
+    def by_message_id(self, message_id: str) -> list[tuple[int, int]]:
+        """(folder, message) by their ids of the newest messages with this Message-ID, without angle brackets."""
+        with self._reading():
+            return self._connection.execute(_BY_MESSAGE_ID, (message_id,)).fetchall()
 
     def has_message_id(self, role: str, message_id: str) -> bool:
         """Whether a folder of this role holds a mail with this Message-ID (without angle brackets)."""
@@ -239,6 +245,11 @@ _PRAGMAS = (
     "PRAGMA cache_size = -16384",
     "PRAGMA mmap_size = 268435456",
 )
+_BY_MESSAGE_ID = """
+    SELECT message.folder, message.id FROM content CROSS JOIN message ON message.content = content.id
+    WHERE content.message_id = ? AND content.message_id <> ''
+    ORDER BY content.id DESC, message.id DESC LIMIT 50
+    """
 _EPOCH = "SELECT epoch FROM mirror"
 _HAS_MESSAGE_ID = """
     SELECT 1 FROM content JOIN message ON message.content = content.id JOIN folder ON folder.id = message.folder

@@ -168,22 +168,24 @@ class Mailbox(Session):
 
     def enumerate_uids(self, uids: Collection[int]) -> list[Listed]:
         """The same for given uids; those that did not come are missing."""
-        found: dict[int, Listed] = {}
-        for uid_set in answers.uid_sets(uids, self.quirk.set_octets):
-            found |= self._enumerate(uid_set)
-        return list(found.values())
+        return list(self._enumerate(*answers.uid_sets(uids, self.quirk.set_octets)).values())
 
-    def _enumerate(self, uid_set: bytes) -> dict[int, Listed]:
+    def _enumerate(self, *uid_sets: bytes) -> dict[int, Listed]:
         items = b"UID FLAGS INTERNALDATE RFC822.SIZE" + (b" MODSEQ" if self.has_condstore else b"")
         for capability, item in (("OBJECTID", b" EMAILID"), ("X-GM-EXT-1", b" X-GM-MSGID")):
             if self.has(capability):
                 try:
-                    return fetched.listed(
-                        self._run("UID", b"FETCH %s (%s%s)" % (uid_set, items, item)).get("FETCH", [])
-                    )
+                    return self._listed(uid_sets, items + item)
                 except UpstreamRefused as exc:
                     self.distrust(capability, str(exc))
-        return fetched.listed(self._run("UID", b"FETCH %s (%s)" % (uid_set, items)).get("FETCH", []))
+        return self._listed(uid_sets, items)
+
+    def _listed(self, uid_sets: Sequence[bytes], items: bytes) -> dict[int, Listed]:
+        commands = [b"FETCH %s (%s)" % (uid_set, items) for uid_set in uid_sets]
+        found: dict[int, Listed] = {}
+        for answer in self._run_each("UID", commands, at_once=self.quirk.fetches):
+            found |= fetched.listed(answer.get("FETCH", []))
+        return found
 
     def changed_since(self, modseq: int) -> list[fetched.FlagsLine]:
         """(uid, flags, modseq) of the messages changed since a modseq (RFC 7162 3.1.4.1)."""
@@ -205,8 +207,10 @@ class Mailbox(Session):
                 if count == len(found):
                     return found
                 reason = "COUNT and ALL of an ESEARCH answer differ"
-            except (UpstreamRefused, ValueError, IndexError, TypeError) as exc:
-                reason = f"ESEARCH: {exc}"
+            except UpstreamRefused as exc:
+                reason = str(exc)
+            except (ValueError, IndexError, TypeError):
+                reason = "an ESEARCH answer could not be read"
             self.distrust("ESEARCH", reason)
         answer = self._run("UID", b"SEARCH ALL")
         if "SEARCH" not in answer and self.exists > 0:

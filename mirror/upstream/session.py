@@ -7,6 +7,7 @@ import re
 import select
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Self
 
@@ -111,7 +112,7 @@ class Session:
             if endpoint.security == "starttls":
                 client.starttls(context)
             session = cls(client, quirk, {*endpoint.disable, *quirk.without, *without})
-            session._log_in(user, password)
+            session._log_in(user, password, is_token=provider.auth == "oauth2")
             client.socket().settimeout(read_timeout)
         except BaseException as exc:
             if client is not None:
@@ -121,11 +122,12 @@ class Session:
             raise UpstreamUnavailable(f"{endpoint.host}:{endpoint.port} cannot be used: {_reason(exc)}") from exc
         return session
 
-    def _log_in(self, user: str, password: str) -> None:
+    def _log_in(self, user: str, password: str, *, is_token: bool) -> None:
         before = self._ask_capabilities()
         try:
-            # LOGIN cannot carry a non-ASCII password; SASL PLAIN can (RFC 4616).
-            if "AUTH=PLAIN" in before:
+            if is_token:
+                self._present_token(user, password, before)
+            elif "AUTH=PLAIN" in before:  # LOGIN cannot carry a non-ASCII password; SASL PLAIN can (RFC 4616).
                 self._imap.authenticate("PLAIN", lambda _: f"\0{user}\0{password}".encode())
             elif "LOGINDISABLED" in before:
                 raise AuthenticationRefused("the server offers no login without TLS (LOGINDISABLED)")
@@ -148,6 +150,19 @@ class Session:
             with contextlib.suppress(UpstreamRefused):
                 self._run("ID", b'("name" "postmirror")')
         self._enable()
+
+    def _present_token(self, user: str, token: str, before: frozenset[str]) -> None:
+        """Log in with an OAuth 2 access token, by OAUTHBEARER (RFC 7628) or its forerunner XOAUTH2."""
+        bearer = f"auth=Bearer {token}\x01\x01"
+        if "AUTH=OAUTHBEARER" in before:
+            name, word = "OAUTHBEARER", f"n,a={user},\x01{bearer}"
+        elif "AUTH=XOAUTH2" in before:
+            name, word = "XOAUTH2", f"user={user}\x01{bearer}"
+        else:
+            raise AuthenticationRefused("the server takes no access token (neither AUTH=OAUTHBEARER nor AUTH=XOAUTH2)")
+        words = iter((word.encode(), b"\x01" if name == "OAUTHBEARER" else b""))
+        # A refusal comes as a challenge, and ends with the answer to it.
+        self._imap.authenticate(name, lambda _: next(words, None))
 
     def _enable(self) -> None:
         """ENABLE (RFC 5161) the highest rung of MODSEQs; one that the server does not confirm is off."""
@@ -234,6 +249,24 @@ class Session:
     def _run(self, name: str, *arguments: bytes) -> dict[str, list[Any]]:
         with self._translating():
             return self._complete(name, self._send(name, *arguments))
+
+    def _run_each(self, name: str, commands: Sequence[bytes], *, at_once: int) -> list[dict[str, list[Any]]]:
+        """The answers to several commands in turn, so many of them under way; the first refusal ends it."""
+        came: list[dict[str, list[Any]]] = []
+        refused: UpstreamRefused | None = None
+        waiting, tags = deque(commands), deque[bytes]()
+        with self._translating():
+            self._catch_up()
+            while tags or (waiting and refused is None):
+                while waiting and refused is None and len(tags) < at_once:
+                    tags.append(self._send_ahead(name, waiting.popleft()))
+                try:
+                    came.append(self._complete(name, tags.popleft()))
+                except UpstreamRefused as exc:
+                    refused = refused or exc
+        if refused is not None:
+            raise refused
+        return came
 
     def _send(self, name: str, *arguments: bytes) -> bytes:
         self._catch_up()

@@ -16,7 +16,7 @@ from mirror.upstream.mailbox import PIECE, Mailbox
 
 DELETED = "\\Deleted"
 NEWEST = 30
-"""Messages of a folder in which a Message-ID is looked for whatever the server's search says."""
+"""uids of a folder, the last ones, among which a Message-ID is looked for whatever the server's search says."""
 SLOWEST_OCTETS = 50_000.0
 """Octets a second that a connection is expected to carry at least."""
 
@@ -183,7 +183,8 @@ class Upstream(Mailbox):
             found = answers.search_lines(self._run("UID", searched).get("SEARCH", []))
         except (UpstreamRefused, UnicodeEncodeError):
             found = set()
-        newest = self._run("FETCH", b"%d:* (UID FLAGS)" % max(1, opened.exists - NEWEST + 1)).get("FETCH", [])
+        following = opened.uidnext or max(self.uids(), default=0) + 1
+        newest = self._run("UID", b"FETCH %d:* (UID FLAGS)" % max(1, following - NEWEST)).get("FETCH", [])
         found.update(uid for uid, _, _ in fetched.flags(newest))
         wanted = sorted(found)[-2 * NEWEST :]
         blocks = self._sections(wanted, b"BODY.PEEK[HEADER.FIELDS (MESSAGE-ID)]")

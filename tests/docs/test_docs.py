@@ -14,8 +14,7 @@ from pydantic import BaseModel
 from config.identity import TOOL_NAMES, Settings
 from config.settings import example_text, parse_settings, presets
 from server.cli import main
-from server.gateway import Gateway
-from server.gateway_tools import gateway_tools
+from server.offered import tools_of
 from server.reference import FIRST_WRITTEN, tools_reference
 from server.relay import Relay, relay_tools
 
@@ -77,8 +76,8 @@ def test_tools_are_documented_as_clients_see_them() -> None:
 
 
 def test_profiles_may_name_the_tools_that_there_are() -> None:
-    assert TOOL_NAMES["relay"] == tuple(tool.name for tool in relay_tools(_RELAY))
-    assert {tool.name for tool in gateway_tools(Gateway.__new__(Gateway))} <= set(TOOL_NAMES["gateway"])
+    assert TOOL_NAMES["relay"] == tuple(tool.name for tool in tools_of("relay"))
+    assert TOOL_NAMES["gateway"] == tuple(tool.name for tool in tools_of("gateway"))
 
 
 def texts_of(file: str, callee: str) -> list[str]:

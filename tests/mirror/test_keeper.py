@@ -19,6 +19,7 @@ from mirror.sync import Pass
 from mirror.upstream import Upstream
 from tests.mirror.mail import simple
 from tests.mirror.mailbox import Mirror, provider_at
+from tests.processes import until
 from tests.servers.dovecot import Dovecot
 from tests.servers.lying import LyingImap
 
@@ -106,6 +107,25 @@ def test_throttled_account_is_left_alone_even_when_nudged(
         keeper.nudge()
         keeper.run()
     assert len(server.commands) == asked
+
+
+def test_throttling_that_the_listening_connection_meets_holds_the_whole_account(
+    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
+) -> None:
+    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    keeper.run()
+    busy = b"TAG NO Request is throttled. Suggested Backoff Time: 600000 milliseconds\r\n"
+    server.twist = lambda command, answer: busy if command.startswith("AUTHENTICATE") else answer
+    listening = threading.Thread(target=keeper.idle, args=(lambda _: None,), daemon=True)
+    listening.start()
+    until(lambda: keeper._throttled_until > 0)
+    asked = len(server.commands)
+    keeper.nudge()
+    keeper.run()
+    assert len(server.commands) == asked
+    assert len(server.asked("AUTHENTICATE")) == 2
+    keeper._stopping.set()
+    listening.join(10)
 
 
 def test_refused_login_is_tried_again_once_the_secret_is_another(

@@ -15,6 +15,7 @@ MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
     [
         (0, 0, 0, 0, NOON),
         (1_000, 0, 0, 0, None),
+        (1_000, 0, 1_000, 1_000, MIDNIGHT + timedelta(days=1)),
         (3_600, 1, 0, 0, NOON + timedelta(hours=1)),
         (3_600, 1, 10_000, 6_400, NOON + timedelta(hours=1)),
         (3_601, 1, 10_000, 6_400, MIDNIGHT + timedelta(seconds=1)),

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from mirror import database
+from mirror.errors import MirrorAbsent
 from mirror.listing import Listed, ListedFolder
 from mirror.mirrored import State
+from mirror.query.reader import Reader
 from mirror.store import Store
 
 _FIRST = datetime(2020, 1, 1, tzinfo=UTC)
@@ -179,6 +181,14 @@ def test_two_writers_share_the_file(tmp_path: Path) -> None:
         message = one._connection.execute("SELECT id FROM message LIMIT 1").fetchone()[0]
         two.set_flags(message, ["\\Flagged"])
         assert one.update_flags(folder, [(1, (), 0)], time.time() - 10) == 0
+
+
+def test_file_of_an_older_schema_is_not_mirrored_yet_for_readers(tmp_path: Path) -> None:
+    with Store(tmp_path / "mirror") as store:
+        Reader(store.path).close()
+        store._connection.execute("DELETE FROM _sqlite_migrations WHERE id = (SELECT max(id) FROM _sqlite_migrations)")
+        with pytest.raises(MirrorAbsent):
+            Reader(store.path)
 
 
 def test_dropped_folder_leaves_no_content_behind(store: Store) -> None:

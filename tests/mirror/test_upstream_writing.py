@@ -14,7 +14,7 @@ from tests.mirror.mail import simple
 from tests.mirror.mailbox import Mirror, agree, provider_at
 from tests.servers.dovecot import Dovecot
 from tests.servers.lying import LyingImap
-from tests.servers.second_client import SecondClient
+from tests.servers.second_client import Incoming, SecondClient
 
 
 class Box:
@@ -201,3 +201,88 @@ def test_move_that_the_server_only_says_it_made_is_refused(
         server.twist = lambda command, answer: b"TAG OK moved\r\n" if command.startswith("UID MOVE") else answer
         with mirror.connect() as upstream, pytest.raises(UpstreamRefused):
             upstream.move(place, b"Work")
+
+
+def test_repeated_move_finds_what_the_earlier_try_has_moved(box: Box) -> None:
+    place = box.place("two")
+    with box.mirror.connect() as upstream:
+        there = upstream.move(place, b"Work").uid
+    if there is None or upstream.has("MOVE"):
+        with box.mirror.connect() as upstream:
+            with pytest.raises(MessageChanged):
+                upstream.move(place, b"Work")
+            assert upstream.move(place, b"Work", repeated=True).uid == 1
+    assert box.subjects("Work") == ["two"]
+
+
+def test_repeated_copy_takes_nothing_for_it_that_only_looks_like_it(
+    dovecot_plain_rung: Dovecot, user: str, password_file: Path, make_mirror: Callable[[Provider], Mirror]
+) -> None:
+    with dovecot_plain_rung.client(user) as client:
+        box = Box(make_mirror(provider_at(dovecot_plain_rung.port, user, password_file)), client)
+        place = box.place("two")
+        raw = client.raw("INBOX", place.uid)
+        client.append("Work", Incoming(raw.replace(b"Subject: two", b"Subject: owt"), (), place.internaldate))
+        with box.mirror.connect() as upstream:
+            upstream.move(place, b"Work", repeated=True)
+        assert box.subjects("Work") == ["owt", "two"]
+
+
+def test_copy_that_the_server_only_says_it_made_leaves_the_original_unmarked(
+    password_file: Path, make_mirror: Callable[[Provider], Mirror]
+) -> None:
+    with LyingImap(capability="IMAP4rev1 AUTH=PLAIN") as server:
+        server.fill("INBOX", 1)
+        server.fill("Work")
+        mirror = make_mirror(provider_at(server.port, "alice", password_file))
+        mirror.sync()
+        place = mirror.store.place(mirror.ids()["1@example.org"])
+        assert place is not None
+        stored: list[str] = []
+
+        def lying(command: str, answer: bytes) -> bytes:
+            if command.startswith("UID STORE"):
+                stored.append(command)
+            return b"TAG OK copied\r\n" if command.startswith("UID COPY") else answer
+
+        server.twist = lying
+        with mirror.connect() as upstream, pytest.raises(UpstreamRefused):
+            upstream.move(place, b"Work")
+        assert stored == []
+
+
+def test_message_id_is_found_where_it_is_and_nowhere_else(box: Box) -> None:
+    with box.mirror.connect() as upstream:
+        found = upstream.find_message_id(b"INBOX", "two@example.net")
+        assert (found.uid if found else None) == 2
+        for missing in ("wo@example.net", "two@example.ne", "four@example.net", 'x"y@example.net', "ä@example.net"):
+            assert upstream.find_message_id(b"INBOX", missing) is None
+        assert upstream.find_message_id(b"Work", "two@example.net") is None
+        box.client.append("INBOX", *(simple(f"more{number}") for number in range(40)))
+        assert upstream.find_message_id(b"INBOX", "two@example.net") == found
+
+
+def test_message_id_is_found_among_the_newest_although_search_cannot_say(
+    password_file: Path, make_mirror: Callable[[Provider], Mirror]
+) -> None:
+    with LyingImap(capability="IMAP4rev1 AUTH=PLAIN") as server:
+        server.fill("INBOX", *range(1, 50))
+        mirror = make_mirror(provider_at(server.port, "alice", password_file))
+        server.twist = lambda command, answer: b"TAG BAD what\r\n" if command.startswith("UID SEARCH") else answer
+        with mirror.connect() as upstream:
+            found = upstream.find_message_id(b"INBOX", "49@example.org")
+            assert found is not None
+            assert found.uid == 49
+            assert upstream.find_message_id(b"INBOX", "1@example.org") is None
+
+
+def test_new_folder_is_listed_and_subscribed(box: Box) -> None:
+    with box.mirror.connect() as upstream:
+        listed = upstream.create_folder("Entwürfe & mehr")
+        assert "Entwürfe & mehr" in [folder.name for folder in listed]
+        with pytest.raises(UpstreamRefused):
+            upstream.create_folder("Entwürfe & mehr")
+        with pytest.raises(UpstreamRefused):
+            upstream.create_folder("a\r\nb")
+        assert upstream.is_open
+    assert b"Entw&APw-rfe &- mehr" in box.client.imap.lsub()[1][-1]

@@ -279,7 +279,7 @@ def settings_for(
 
     return Settings.model_validate(
         {
-            "server": {"data_dir": str(data_dir), "port": port},
+            "server": {"data_dir": str(data_dir), "workspace": str(data_dir.parent / "workspace"), "port": port},
             "users": {
                 "alice": {"providers": {"work": provider("alice@example.org"), "home": provider("alice@home.example")}},
                 "bob": {"providers": {"work": provider("bob@example.org")}},

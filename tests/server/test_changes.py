@@ -1,6 +1,8 @@
 """Moves, deletions, new folders and drafts on a real Dovecot, over a mirror that a real pass made."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,10 @@ from server.folder_name import check_folder_name
 from server.mailbox import NoSuchFolder, ReadOnly
 from server.outbound import BadFolderName, Denied, Draft, Enclosure, FolderExists, NoMessage, NoTrash, Outbound
 from server.passes import sync_now
-from tests.server.door import ASSISTANT, Door, Mail, settings_for
+from tests.server.door import ASSISTANT, NOON, Door, Mail, settings_for
 from tests.servers.dovecot import Dovecot
 from tests.servers.ports import free_port
+from tests.servers.proxy import Fault, Proxy
 from tests.servers.second_client import Incoming, SecondClient
 
 MAILS = [Mail("first"), Mail("second", minutes=1, flags=("\\Seen",)), Mail("third", minutes=2)]
@@ -79,20 +82,22 @@ class Box:
         assert [outcome.error for outcome in sync_now(self.door.settings, ["alice/work"])] == [""]
 
 
-def opened(dovecot: Dovecot, user: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
+def opened(
+    dovecot: Dovecot, user: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch, imap_port: int = 0
+) -> Iterator[Box]:
     """A box of MAILS in INBOX, and the folders that the profiles speak of."""
     monkeypatch.setenv("POSTMIRROR_TEST_PASSWORD", dovecot.password)
     settings = settings_for(
         data_dir,
         free_port(),
-        imap_port=dovecot.port,
+        imap_port=imap_port or dovecot.port,
         username=user,
         password={"env": "POSTMIRROR_TEST_PASSWORD"},
         profiles={"assistant": WRITER, "no_trash": NO_TRASH},
     )
     with dovecot.client(user) as client:
         client.append("INBOX", *(Incoming(mail.raw, mail.flags, mail.received) for mail in MAILS))
-        for name in ("Work", "Trash", "Readable", "Secret plans"):
+        for name in ("Work", "Trash", "Drafts", "Readable", "Secret plans"):
             client.create(name)
         with Door(settings) as running:
             box = Box(running, client)
@@ -311,3 +316,58 @@ def test_offline_nothing_is_changed(box: Box, dovecot: Dovecot) -> None:
     assert list(box.shown("INBOX")) == ["first", "second", "third"]
     dovecot.start()
     assert box.outbound.move(box.caller, first, work).is_mirrored
+
+
+@pytest.mark.parametrize(
+    ("server", "step"),
+    [
+        ("dovecot", 190),
+        ("dovecot_plain_rung", 190),
+        pytest.param("dovecot", 11, marks=pytest.mark.soak),
+        pytest.param("dovecot_plain_rung", 11, marks=pytest.mark.soak),
+    ],
+)
+def test_a_move_or_draft_cut_at_any_point_ends_in_one_place(
+    request: pytest.FixtureRequest,
+    user: str,
+    data_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    server: str,
+    step: int,
+) -> None:
+    dovecot: Dovecot = request.getfixturevalue(server)
+    offsets = range(7, 1_400, step)
+    with Proxy(dovecot.port) as proxy, contextmanager(opened)(dovecot, user, data_dir, monkeypatch, proxy.port) as box:
+        work, drafts = box.folder("Work"), box.folder("Drafts")
+        subjects = [f"mail {offset}" for offset in offsets]
+        box.client.append("INBOX", *(Incoming(Mail(subject).raw, (), NOON) for subject in subjects))
+        box.sync()
+        for offset, subject in zip(offsets, subjects, strict=True):
+            proxy.fault = Fault("reset", offset)
+            _insist(partial(_move, box, subject, work))
+            proxy.fault = Fault("close", offset)
+            _insist(partial(box.outbound.append, box.caller, drafts, Draft("alice@example.org", (), subject, "x")))
+        proxy.fault = None
+        box.sync()
+        assert sorted(box.upstream("Work")) == sorted(subjects)
+        assert set(box.upstream("Drafts")) == set(subjects)
+        left = [each.flags for each in box.messages("INBOX") if each.subject in subjects]
+        assert all("\\Deleted" in flags for flags in left)
+        assert (left == []) == (server == "dovecot")
+
+
+def _move(box: Box, subject: str, folder: FolderState) -> object:
+    return box.outbound.move(box.caller, box.message(subject), folder)
+
+
+def _insist(change: Callable[[], object]) -> None:
+    """Again and again, until it is done, or was done without anybody having heard of it."""
+    for _ in range(5):
+        try:
+            change()
+        except UpstreamUnavailable:
+            continue
+        except (MessageChanged, StopIteration):
+            return
+        return
+    raise AssertionError("it never works")

@@ -128,6 +128,7 @@ def test_a_data_key_that_cannot_be_trusted_any_more_is_not_used(door: Door, data
         case _:
             (data_dir / "key").write_bytes(b"short")
     assert caller.call("list_messages", folder="INBOX").status == 503
+    assert door.http.get(f"{door.url}/healthz").json() == {"status": "degraded"}
     assert not (data_dir / "key").exists() or how != "gone"
 
 
@@ -211,3 +212,13 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path) -> None:
     made.key_file.write_text("nonsense")
     with pytest.raises(CertificateUnusable, match="no certificate and its key"):
         Certificate(made.cert_file, made.key_file)
+
+
+def test_a_token_file_that_has_gone_shows_as_degraded(door: Door, data_dir: Path) -> None:
+    caller = door.caller()
+    (data_dir / "state.db").rename(data_dir / "away")
+    assert caller.call("list_folders").status == 503
+    assert door.http.get(f"{door.url}/healthz").json() == {"status": "degraded"}
+    (data_dir / "away").rename(data_dir / "state.db")
+    assert caller.call("list_folders").status == 200
+    assert door.http.get(f"{door.url}/healthz").json() == {"status": "ok"}

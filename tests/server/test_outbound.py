@@ -369,6 +369,31 @@ def test_a_password_outside_ascii_crosses_tls_only(certificates: Certificates, s
         assert len(sink.messages) == 1
 
 
+def test_a_secret_that_was_replaced_since_it_was_read_is_read_again(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POSTMIRROR_TEST_PASSWORD", PASSWORD)
+    with SmtpSink(require_auth=True) as sink:
+        settings = settings_for(
+            data_dir,
+            free_port(),
+            smtp_port=sink.port,
+            password={"env": "POSTMIRROR_TEST_PASSWORD"},
+            profiles={"assistant": ANYBODY},
+        )
+        with Door(settings) as door:
+            caller = door.caller()
+            assert not send(caller).is_error
+            monkeypatch.setattr("tests.servers.smtp.PASSWORD", "new")
+            assert "refuses the login" in send(caller).text
+            monkeypatch.setenv("POSTMIRROR_TEST_PASSWORD", "new")
+            assert not send(caller).is_error
+            monkeypatch.setattr("tests.servers.smtp.PASSWORD", "newer")
+            monkeypatch.setenv("POSTMIRROR_TEST_PASSWORD", "newer")
+            assert not send(caller).is_error
+        assert len(sink.messages) == 3
+
+
 def test_a_secret_that_cannot_be_read_is_a_login_problem_without_details(data_dir: Path, smtp_sink: SmtpSink) -> None:
     password = {"env": "POSTMIRROR_MISSING"}
     with Door(

@@ -445,6 +445,23 @@ def test_answers_say_how_fresh_and_whether_complete(data_dir: Path) -> None:
         assert (account["complete"], account["complete_back_to"]) == (False, "2026-03-02")
 
 
+def test_a_folder_that_the_server_keeps_closed_says_so_and_the_account_is_complete_without_it(data_dir: Path) -> None:
+    with opened(data_dir, Folder("INBOX", INBOX), Folder("Shared")) as door:
+        with Store(door.settings.mirror_dir("alice", "work")) as store:
+            [shared] = [folder.id for folder in store.folders() if folder.name == "Shared"]
+            store._connection.execute("UPDATE folder SET as_of = NULL, enumerated = 0 WHERE id = ?", (shared,))
+            store.set_folder_error(shared, "EXAMINE was refused: host mail.internal says no", closed_until=2.0**31)
+        caller = door.caller()
+        answer = caller.call("list_messages", folder="Shared").value
+        assert (answer["complete"], answer["as_of"]) == (False, None)
+        assert "does not let this account open" in answer["folder_note"]
+        assert "mail.internal" not in str(answer)
+        account = caller.call("list_folders").value
+        assert account["complete"]
+        assert account["as_of"] is not None
+        assert "Shared" in account["folders"]
+
+
 def test_a_body_that_is_not_mirrored_is_asked_for_and_says_so(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.reading.TEXT_WAIT", 0.3)
     with opened(data_dir, Folder("INBOX", [Mail("soon", state=State.HEADERS)])) as door:

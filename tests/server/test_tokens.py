@@ -179,3 +179,22 @@ def test_a_command_that_cannot_be_done_says_why(tmp_path: Path, arguments: list[
     done = run(tmp_path, *arguments)
     assert done.exit_code != 0
     assert reason in done.output
+
+
+def test_a_new_data_key_is_made_by_a_command_and_the_log_goes_on(tmp_path: Path) -> None:
+    run(tmp_path, "token", "new", "alice", "assistant")
+    key = tmp_path / "data" / "key"
+    for _ in range(2):
+        before = key.read_bytes() if key.exists() else b""
+        rotated = run(tmp_path, "keys", "rotate")
+        assert "every uid, cursor, attachment id and signed link" in rotated.output.lower()
+        assert key.read_bytes() != before
+        assert key.stat().st_mode & 0o777 == 0o600
+    assert run(tmp_path, "audit", "verify").exit_code == 0
+    events = [json.loads(line) for line in run(tmp_path, "audit", "tail", "--json").stdout.splitlines()]
+    assert [each["outcome"] for each in events if each["event"] == "keys"] == ["rotated", "rotated"]
+    file = max((tmp_path / "data" / "audit").glob("*.jsonl"))
+    file.write_bytes(file.read_bytes().replace(b"rotated", b"ROTATED"))
+    broken = run(tmp_path, "audit", "verify", "--json")
+    assert broken.exit_code == 1
+    assert json.loads(broken.stdout)["problems"]

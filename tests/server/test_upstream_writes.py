@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from config.identity import Settings
+from mirror.query.reader import Reader
 from server.live import InForce
 from server.passes import sync_now
 from tests.server.door import ASSISTANT, Caller, Door, Mail, settings_for
@@ -286,6 +287,14 @@ def test_a_range_of_an_attachment_is_served_alone(door: Door, name: str) -> None
     assert (beyond.status_code, beyond.headers["Content-Range"]) == (416, f"bytes */{len(data)}")
     for whole in ("bytes=0-1,3-4", "lines=1-2", "bytes=-", "bytes=9-5"):
         assert caller.get(url, Range=whole).content == data
+
+
+def test_a_download_counts_among_the_octets_of_the_day(door: Door) -> None:
+    caller = door.caller()
+    message = caller.call("read_message", folder="INBOX", uid=uid_of(caller, "attached")).value
+    assert caller.get(next(each["url"] for each in message["attachments"])).status_code == 200
+    with Reader(door.settings.mirror_dir("alice", "work") / "mirror.db") as reader:
+        assert reader.account().bytes_today >= len(PDF)
 
 
 def test_no_token_but_the_right_one_opens_a_download(door: Door) -> None:
