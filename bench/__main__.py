@@ -34,7 +34,11 @@ from bench.wire import wire_floor
 from tests.servers.dovecot import Dovecot
 
 OWN_TABLES = {
-    "search": ("Searches on a mirror of their own", "bench.search", ("--messages", "{messages}")),
+    "search": (
+        "Searches on a mirror of their own",
+        "bench.search",
+        ("--messages", "{messages}", "--dovecot", "--writing"),
+    ),
     "content": ("Parsing and cleaning, and agreement with another parser", "bench.content", ()),
 }
 """Parts that are programs of their own: title, module and arguments."""

@@ -24,10 +24,12 @@ from bench.search_kinds import AT_20_000, SORTED_AT_20_000, Kind, kinds
 from bench.search_mails import Mails, build
 from bench.search_on_dovecot import OnDovecot
 from bench.search_writing import while_writing
+from mirror.database import connect
 from mirror.query.reader import Reader
+from mirror.schema import migrate
 from tests.servers.dovecot import Dovecot
 
-_SAMPLES, _WARMING, _COLD_SAMPLES = 400, 5, 9
+_SAMPLES, _WARMING, _COLD_SAMPLES = 400, 5, 5
 
 
 def measure(path: Path, mails: Mails, seconds: float, only: str, beside: Callable[[Kind], float | None] | None) -> None:
@@ -136,6 +138,8 @@ def main() -> None:
             print(
                 f"({arguments.messages / built.indexing:.0f}/s; {built.computing:.1f} s of processor time)", flush=True
             )
+        with closing(connect(path)) as connection:
+            migrate(connection)
         sizes(path)
         mails = Mails(2, arguments.messages)
         if arguments.dovecot:

@@ -175,6 +175,9 @@ def build(path: Path, mails: Mails) -> Built:
             storing += stored - generated
             indexing += time.perf_counter() - stored
             computing += time.process_time() - computed
+        connection.execute(
+            "UPDATE folder SET upstream_messages = (SELECT count(*) FROM message WHERE message.folder = folder.id)"
+        )
         for table in ("fts", "word_trigram"):
             connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -26,11 +26,13 @@ content_skewed and content_spill hold the exceptions to "a content's id follows 
 """
 
 import sqlite3
+from collections.abc import Collection
 from functools import cache
 
 from sqlite_utils import Database, Migrations
 
 from mirror.errors import MirrorTooNew
+from mirror.migrating import migrate_file, names_of
 
 SPILL_BITS = 3
 
@@ -352,21 +354,8 @@ def clean_up_weekly(db: Database) -> None:
 
 
 def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a mirror's file to the newest schema.
-
-    Raises MirrorTooNew when the file knows migrations that this program does not.
-    """
-    if not _pending(connection):
-        return
-    # Two processes may open a new mirror at once: the second waits here, and then has nothing to do.
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if _pending(connection):
-            migrations.apply(Database(connection))
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+    """Bring a mirror's file to the newest schema. Raises MirrorTooNew when a newer program wrote it."""
+    migrate_file(connection, migrations, _too_new)
 
 
 def is_outdated(connection: sqlite3.Connection) -> bool:
@@ -377,15 +366,11 @@ def is_outdated(connection: sqlite3.Connection) -> bool:
 
 @cache
 def _known() -> frozenset[str]:
-    return frozenset(migration.name for migration in migrations.pending(Database(memory=True)))
+    return names_of(migrations)
 
 
-def _pending(connection: sqlite3.Connection) -> bool:
-    known = _known()
-    applied = {migration.name for migration in migrations.applied(Database(connection))}
-    if unknown := applied - known:
-        raise MirrorTooNew(
-            f"this mirror was written by a newer postmirror (it has {', '.join(sorted(unknown))}): upgrade the "
-            "program, or delete the mirror's folder to build it again from upstream"
-        )
-    return bool(known - applied)
+def _too_new(unknown: Collection[str]) -> MirrorTooNew:
+    return MirrorTooNew(
+        f"this mirror was written by a newer postmirror (it has {', '.join(sorted(unknown))}): upgrade the "
+        "program, or delete the mirror's folder to build it again from upstream"
+    )

@@ -15,9 +15,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 log = logging.getLogger(__name__)
 
 HEAD_SECONDS = 10.0
-"""From the connection, or the answer before, to the end of a request's head."""
+"""From the connection, or the first byte of a further request, to the end of a request's head."""
+KEPT_SECONDS = 30.0
+"""From an answer to the first byte of a further request."""
 BODY_SECONDS = 30.0
 """From there to the end of its body."""
+_LAST_CHANCE_SECONDS = 1.0
+"""What came in while this process was too busy to look counts: it looks once more before it hangs up."""
 _MOST_CONNECTIONS = 4_096
 _MOST_FILES = 65_536
 
@@ -35,6 +39,10 @@ def most_connections() -> int:
     """How many connections may be open: half of the files that this process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(_MOST_CONNECTIONS, soft // 2)
+
+
+KEPT = object()
+"""A connection that had an answer and has said nothing since."""
 
 
 class Connection(H11Protocol):
@@ -57,20 +65,34 @@ class Connection(H11Protocol):
         self._stop_watching()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """Something came in. The first of it ends the time that a kept connection may be silent."""
+        if self._watched is KEPT:
+            self._watched = None
+        super().data_received(data)
+
     def handle_events(self) -> None:
         """Read what has come in, or was kept back while the request before was answered."""
         super().handle_events()
         self._watch()
 
     def _watch(self) -> None:
-        state = self.conn.their_state
+        state = self._state()
         if state is self._watched or self.transport.is_closing():
             return
         self._stop_watching()
         self._watched = state
-        seconds = HEAD_SECONDS if state is h11.IDLE else BODY_SECONDS if state is h11.SEND_BODY else None
+        seconds = {h11.IDLE: HEAD_SECONDS, KEPT: KEPT_SECONDS, h11.SEND_BODY: BODY_SECONDS}.get(state)
         if seconds is not None:
-            self._deadline = self.loop.call_later(seconds, self.transport.abort)
+            self._deadline = self.loop.call_later(seconds, self._give_last_chance)
+
+    def _state(self) -> object:
+        state = self.conn.their_state
+        is_kept = state is h11.IDLE and self.cycle is not None and not self.conn.trailing_data[0]
+        return KEPT if is_kept else state
+
+    def _give_last_chance(self) -> None:
+        self._deadline = self.loop.call_later(_LAST_CHANCE_SECONDS, self.transport.abort)
 
     def _stop_watching(self) -> None:
         if self._deadline is not None:

@@ -18,7 +18,7 @@ from mirror.database import private_folder
 from mirror.lock import Lock
 from server.app import Parts, build_app, build_local
 from server.certificate import Certificate
-from server.connection import Connection, raise_open_files
+from server.connection import KEPT_SECONDS, Connection, raise_open_files
 from server.live import LiveSettings
 from server.state import State
 from server.supervisor import Supervisor
@@ -72,6 +72,7 @@ def http_options(app: ASGIApp, place: Place, certificate: Certificate | None = N
         proxy_headers=place.behind_proxy,
         forwarded_allow_ips=list(place.trusted_proxies),
         timeout_graceful_shutdown=DRAIN_SECONDS,
+        timeout_keep_alive=int(KEPT_SECONDS),
         ssl_context_factory=None if certificate is None else lambda *_: certificate.context,
     )
 

@@ -12,9 +12,11 @@ submission  the send journal: sending -> sent | refused | uncertain. mail: the b
 """
 
 import sqlite3
+from collections.abc import Collection
 
 from sqlite_utils import Database, Migrations
 
+from mirror.migrating import migrate_file
 from server.unusable import FileUnusable
 
 migrations = Migrations("state")
@@ -100,25 +102,11 @@ _TOKENS = (
 
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring the file to the newest schema. Raises StateTooNew when a newer program wrote it."""
-    if not _pending(connection):
-        return
-    # Two processes may open a new file at once: the second waits here, and then has nothing to do.
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        if _pending(connection):
-            migrations.apply(Database(connection))
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
+    migrate_file(connection, migrations, _too_new)
 
 
-def _pending(connection: sqlite3.Connection) -> bool:
-    known = {migration.name for migration in migrations.pending(Database(memory=True))}
-    applied = {migration.name for migration in migrations.applied(Database(connection))}
-    if applied - known:
-        raise StateTooNew("state.db was written by a newer postmirror: upgrade the program")
-    return bool(known - applied)
+def _too_new(_: Collection[str]) -> "StateTooNew":
+    return StateTooNew("state.db was written by a newer postmirror: upgrade the program")
 
 
 class StateTooNew(FileUnusable):

@@ -184,11 +184,11 @@ class Reader:
         return placed
 
     def _scope(self, folder_id: int) -> Scope:
-        """How large the folder and the mirror are; counted at most once a minute, since only estimates need it."""
+        """About how large the folder and the mirror are, asked at most once a minute: only estimates need it."""
         now = time.monotonic()
         known = self._scopes.get(folder_id)
         if known is None or now - known[0] > _SCOPE_SECONDS:
-            (messages,) = self._connection.execute(_COUNT, (folder_id,)).fetchone()
+            (messages,) = self._connection.execute(_COUNT, (folder_id,)).fetchone() or (0,)
             (total,) = self._connection.execute(_TOTAL).fetchone()
             known = (now, Scope(folder_id, messages, max(total or 0, messages)))
             self._scopes[folder_id] = known
@@ -292,6 +292,9 @@ _IN_UID_ORDER = """
     WHERE message.folder = ? AND content.state >= 1
     ORDER BY message.uid
     """
-_COUNT = "SELECT count(*) FROM message WHERE folder = ?"
+_COUNT = """
+    SELECT coalesce(nullif(upstream_messages, 0), (SELECT count(*) FROM message WHERE message.folder = folder.id))
+    FROM folder WHERE id = ?
+    """
 _TOTAL = "SELECT max(id) FROM message"
 _SCOPE_SECONDS = 60.0

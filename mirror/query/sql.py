@@ -248,11 +248,13 @@ def _header_holds(headers: str | None, lower_name: str, folded_pattern: str) -> 
 def _may_be_in(headers: str | None, folded_pattern: str) -> bool:
     """False where no header can have the pattern, by the headers as they are stored.
 
-    JSON writes a value as it is but for quotes, backslashes and control characters, and a line has a colon more.
+    JSON writes a value as it is but for quotes, backslashes and control characters, and a line has a colon and a blank
+    more between name and value.
     """
     if headers is None:
         return False
-    return _OTHERWISE_IN_JSON.search(folded_pattern) is not None or holds_folded(headers, folded_pattern)
+    stored = folded_pattern.removeprefix(" ")
+    return _OTHERWISE_IN_JSON.search(stored) is not None or holds_folded(headers, stored)
 
 
 def _body_is(text: str | None, tests: str) -> bool:

@@ -91,6 +91,15 @@ class Mirror:
         )
         return {str(message_id): int(str(row)) for message_id, row in found}
 
+    def single_ids(self) -> dict[object, object]:
+        """Message id by SHA-256, of the messages that readers see in one place only."""
+        found = self.rows(
+            "SELECT content.digest, min(message.id) FROM message JOIN folder ON folder.id = message.folder"
+            " JOIN content ON content.id = message.content WHERE NOT folder.missing"
+            " GROUP BY content.digest HAVING count(*) = 1"
+        )
+        return {digest: message for digest, message in found}  # noqa: C416 - rows are tuples of any length
+
     def close(self) -> None:
         """Close the file."""
         self.store.close()

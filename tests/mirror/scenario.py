@@ -13,11 +13,15 @@ from tests.servers.second_client import Incoming, SecondClient
 
 
 class Server(Protocol):
-    """A mail server under test. prefix: what names of folders begin with; delimiter: what is between their levels."""
+    """A mail server under test.
+
+    prefix: what names of folders begin with. delimiter: what is between their levels. keeps_uidvalidity: over a rename.
+    """
 
     port: int
     prefix: str
     delimiter: str
+    keeps_uidvalidity: bool
 
     def client(self, user: str) -> SecondClient:
         """A plain IMAP session."""
@@ -151,6 +155,9 @@ STEPS: tuple[Callable[[SecondClient, Callable[..., str]], None], ...] = (
     emptied_folder,
 )
 """What another client does, in order; the mirror has followed before each."""
+
+
+RENAMING = (renamed_folder, busy_day)
 
 
 def _named(store: Store, folder: str) -> tuple[int, int, bytes]:

@@ -17,7 +17,7 @@ from config.settings import load_settings
 from server.state import State
 from server.tool import THREADS
 from tests.processes import until
-from tests.server.door import JSON, MODERN, Folder, Mail, fill_mirror
+from tests.server.door import Caller, Folder, Mail, fill_mirror, modern_call
 from tests.servers.ports import free_port
 
 CONFIG = """
@@ -60,19 +60,7 @@ class Crowd:
                 ("read_message", {"folder": "INBOX", "uid": self._uids[turn % len(self._uids)]}),
                 ("search_messages", {"folder": "INBOX", "query": f"subject {turn % 40}"}),
             ][turn % 3]
-            meta = {
-                "io.modelcontextprotocol/protocolVersion": MODERN,
-                "io.modelcontextprotocol/clientCapabilities": {},
-            }
-            body = {
-                "jsonrpc": "2.0", "id": 1, "method": "tools/call",
-                "params": {"name": tool, "arguments": arguments, "_meta": meta},
-            }  # fmt: skip
-            headers = {
-                **JSON, "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": MODERN,
-                "Mcp-Method": "tools/call", "Mcp-Name": tool,
-                "Authorization": f"Bearer {self._secrets[number % len(self._secrets)]}",
-            }  # fmt: skip
+            body, headers = modern_call(self._secrets[number % len(self._secrets)], tool, arguments)
             began = time.perf_counter()
             try:
                 answer = await http.post(self._url, json=body, headers=headers)
@@ -121,8 +109,6 @@ def is_open(url: str) -> bool:
 
 def uids_of(url: str, secret: str) -> list[str]:
     """Ten virtual uids."""
-    from tests.server.door import Caller
-
     with httpx2.Client(timeout=30) as http:
         page = Caller(url.removesuffix("/mcp"), secret, http).call("list_messages", folder="INBOX").value
         return [message["uid"] for message in page["messages"][:10]]

@@ -12,7 +12,7 @@ import pytest
 from config.settings import load_settings
 from server.live import STABLE_SECONDS, LiveSettings
 from tests.processes import until
-from tests.server.door import JSON, MODERN, Door, Folder, Mail, fill_mirror
+from tests.server.door import Door, Folder, Mail, fill_mirror, modern_call
 from tests.servers.ports import free_port
 
 CLIENTS = 50
@@ -67,17 +67,7 @@ class Crowd:
         while not self.stopping:
             tool, arguments = CALLS[turn % len(CALLS)]
             turn += 1
-            meta = {
-                "io.modelcontextprotocol/protocolVersion": MODERN,
-                "io.modelcontextprotocol/clientCapabilities": {},
-            }
-            params = {"name": tool, "arguments": arguments, "_meta": meta}
-            headers = {
-                **JSON, "Accept": "application/json, text/event-stream", "MCP-Protocol-Version": MODERN,
-                "Mcp-Method": "tools/call", "Mcp-Name": tool,
-                "Authorization": f"Bearer {self.secrets[number % len(self.secrets)]}",
-            }  # fmt: skip
-            body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            body, headers = modern_call(self.secrets[number % len(self.secrets)], tool, arguments)
             began = time.time()
             answer = await http.post(f"{self.door.url}/mcp", json=body, headers=headers)
             self.calls.append(Call(number % len(self.secrets), began, answer.status_code, answer.text))

@@ -39,6 +39,8 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A server whose requests must be there within a moment."""
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.3)
     monkeypatch.setattr(connection, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(connection, "KEPT_SECONDS", 0.3)
+    monkeypatch.setattr(connection, "_LAST_CHANCE_SECONDS", 0.1)
     server = uvicorn.Server(
         uvicorn.Config(_echo, http=Connection, ws="none", lifespan="off", log_config=None, timeout_keep_alive=60)
     )
@@ -95,6 +97,20 @@ def test_a_second_request_has_as_long_as_the_first(port: int) -> None:
                 answer += client.recv(65_536)
         client.sendall(b"GET / HT")
         assert ends(client) == b""
+
+
+def test_a_kept_connection_may_be_silent_for_longer_than_a_request_may_take(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "KEPT_SECONDS", 1.5)
+    request = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi"
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(request)
+        while not client.recv(65_536).endswith(b"hi"):
+            pass
+        began = time.monotonic()
+        assert ends(client) == b""
+        assert 1 < time.monotonic() - began < 5
 
 
 def test_pipelined_requests_are_all_answered(port: int) -> None:

@@ -168,3 +168,24 @@ def test_a_list_given_as_one_text_is_never_taken_apart(caller: Caller) -> None:
                 assert answer.is_error or answer.text.count("seen") == answer.text.count('"seen"') == 1
                 assert '"s"' not in answer.text
                 assert "'s'" not in answer.text
+
+
+def test_a_number_may_come_as_text_and_what_is_none_is_refused_by_name(caller: Caller) -> None:
+    tools = caller.request("tools/list").result["tools"]
+    seen = 0
+    for tool in tools:
+        for name, schema in tool["inputSchema"]["properties"].items():
+            if schema.get("type") != "integer":
+                continue
+            seen += 1
+            for text, is_number in (("3", True), ("12px", False), ("", False), ("1e3", False), ("0x10", False)):
+                arguments = {**good_arguments(tool), name: text}
+                answer = caller.request("tools/call", {"name": tool["name"], "arguments": arguments})
+                assert (f'argument "{name}"' in answer.text) != is_number, (tool["name"], name, text, answer.text)
+            least, most = schema.get("minimum"), schema.get("maximum")
+            for number in ([] if least is None else [least - 1]) + ([] if most is None else [most + 1]):
+                arguments = {**good_arguments(tool), name: number}
+                answer = caller.request("tools/call", {"name": tool["name"], "arguments": arguments})
+                assert answer.is_error
+                assert f'argument "{name}"' in answer.text
+    assert seen

@@ -131,6 +131,7 @@ class Dovecot:
     password = PASSWORD
     prefix = ""
     delimiter = "/"
+    keeps_uidvalidity = True
 
     def __init__(self, *, capability: str = "", tls: bool = True, settings: str = "") -> None:
         program = shutil.which("dovecot", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin:/opt/homebrew/sbin")

@@ -220,6 +220,7 @@ def test_headers_and_text_are_searched_whole(mirror: Callable[..., Reader]) -> N
     assert sorted(subjects(reader, parse_criteria("TEXT list.example"))) == sorted("a b")
     assert subjects(reader, parse_criteria("TEXT strasse")) == "a"
     assert subjects(reader, parse_criteria('TEXT "list-id: the"')) == "a"
+    assert subjects(reader, parse_criteria('TEXT " The <list"')) == "a"
     assert subjects(reader, parse_criteria("TEXT carol")) == "b"
     assert subjects(reader, parse_criteria("CC carol@")) == "b"
     assert subjects(reader, parse_criteria("BCC carol@")) == ""
