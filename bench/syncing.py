@@ -82,7 +82,7 @@ def first_sync(
     for number in range(runs):
         installation = Installation(folder / f"{mailbox.login}-{number}", mailbox)
         _sync_once(installation, mailbox, rounds)
-        _sync_from_afar(folder / f"afar-{number}", mailbox, rounds)
+        _sync_from_afar(folder / f"{mailbox.login}-afar-{number}", mailbox, rounds)
         for peer in peers:
             rounds.add(peer.name, peer.first_run(mailbox, folder / f"{mailbox.login}-{peer.slug}-{number}"))
     ours = (
