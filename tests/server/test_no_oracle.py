@@ -29,7 +29,7 @@ from mirror.mirrored import MirroredMessage
 from mirror.mirrored import State as Mirrored
 from mirror.query.criteria import parse_criteria
 from mirror.query.reader import Reader
-from mirror.record import record_of
+from mirror.recording import record_of
 from mirror.store import Checkpoint, Store
 from server.app import Parts
 from server.auth import Authenticator, Caller
