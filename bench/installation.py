@@ -56,11 +56,14 @@ class Mailbox:
     login: str
     messages: int
     octets: int
+    kind: str = "generated messages"
+    folders: int = len(FOLDERS)
 
     @property
     def described(self) -> str:
         """What is in it, in one line."""
-        return f"{self.messages:,} generated messages, {self.octets / 1e6:.0f} MB, in {len(FOLDERS)} folders"
+        place = "one folder" if self.folders == 1 else f"{self.folders} folders"
+        return f"{self.messages:,} {self.kind}, {self.octets / 1e6:.0f} MB, in {place}"
 
 
 def fill(dovecot: Dovecot, login: str, messages: int) -> Mailbox:

@@ -139,7 +139,10 @@ class Session:
             if secret is None:
                 session._capabilities = session._ask_capabilities()
             else:
-                session._log_in(provider.login(endpoint)[0], secret, is_token=provider.auth == "oauth2")
+                # imaplib asked when it connected; what was said before STARTTLS does not count (RFC 9051 6.2.1).
+                before = None if endpoint.security == "starttls" else client._imap.capabilities  # noqa: SLF001
+                user = provider.login(endpoint)[0]
+                session._log_in(user, secret, before, is_token=provider.auth == "oauth2")
             client.socket().settimeout(read_timeout)
         except BaseException as exc:
             if client is not None:
@@ -149,8 +152,8 @@ class Session:
             raise UpstreamUnavailable(f"{endpoint.host}:{endpoint.port} cannot be used: {_reason(exc)}") from exc
         return session
 
-    def _log_in(self, user: str, password: str, *, is_token: bool) -> None:
-        before = self._ask_capabilities()
+    def _log_in(self, user: str, password: str, known: Sequence[str] | None, *, is_token: bool) -> None:
+        before = self._ask_capabilities() if known is None else frozenset(known) - self._without
         try:
             if is_token:
                 self._present_token(user, password, before)

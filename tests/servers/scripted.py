@@ -5,6 +5,7 @@ are used in order, over all connections. A command that is not the next step's g
 every client sends (LOGIN, NOOP …); else it gets BAD and is kept in `unexpected`. b"" is silence, None hangs up.
 """
 
+import base64
 import re
 import socketserver
 import threading
@@ -19,11 +20,12 @@ _ALWAYS = {"AUTHENTICATE", "CAPABILITY", "CLOSE", "ENABLE", "ID", "LOGIN", "LOGO
 
 
 class ScriptedImap:
-    """One scripted server on `port`. commands: everything that was asked, without tags."""
+    """One scripted server on `port`. commands: everything that was asked, without tags. responses: what logins said."""
 
     def __init__(self, script: Sequence[tuple[str, bytes | None]], *, capability: str = "IMAP4rev1") -> None:
         self.commands: list[str] = []
         self.unexpected: list[str] = []
+        self.responses: list[bytes] = []
         self._script = list(script)
         self._capability = capability.encode("ascii")
         scripted = self
@@ -44,9 +46,9 @@ class ScriptedImap:
                     if not literal[2]:
                         self.wfile.write(b"+ go on\r\n")
                     line += self.rfile.read(int(literal[1])) + self.rfile.readline()
-                if line.rstrip().upper().endswith(b"AUTHENTICATE PLAIN"):
+                if re.search(rb" AUTHENTICATE [A-Z0-9]+$", line.rstrip().upper()):
                     self.wfile.write(b"+ \r\n")
-                    self.rfile.readline()
+                    scripted.responses.append(base64.b64decode(self.rfile.readline()))
                 return line
 
         class Server(socketserver.ThreadingTCPServer):
