@@ -4,30 +4,44 @@ Both over stdio, with the SDK's client, on the same mailbox of a Dovecot over TL
 against 60 operations a minute, so that it is asked a few times only.
 """
 
+import re
 import statistics
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import anyio
 import click
 from mcp.client import Client
 
-from bench.installation import fill
+from bench.installation import SEED, fill
+from bench.mail import generate
 from tests.servers.dovecot import Dovecot
 from tests.servers.simple_email_gw import ACCOUNT, ask, environment, installed, ours, theirs
 
 LOGIN = "bench@example.org"
-WORDS = ("quarterly", "delivery", "meeting", "budget", "question", "holiday")
-SEARCHES = {
-    "search: FROM": [f"FROM user{number}" for number in (3, 17, 42, 99, 123, 250)],
-    "search: SUBJECT": [f"SUBJECT {word}" for word in WORDS],
-    "search: BODY": [f"BODY {word}" for word in WORDS],
-    "search: TEXT": [f"TEXT {word}" for word in WORDS],
-    "search: SINCE": [f"SINCE {day}-Jun-2020" for day in (1, 5, 9, 13, 17, 21)],
-}
+ASKED = 6
 REPEATS = 5
-READS = 6
+SAMPLE = 400
+
+
+def searches() -> dict[str, list[str]]:
+    """Criteria of each kind, of words that the mailbox has: common ones and rare ones."""
+    raws = [raw for raw in generate(SAMPLE, SEED) if b"base64" not in raw]
+    counts = Counter(
+        word for raw in raws for word in set(re.findall(rb"\b[a-z]{5,9}\b", raw.partition(b"\r\n\r\n")[2]))
+    )
+    ordered = [word.decode() for word, _ in counts.most_common()]
+    words = [ordered[len(ordered) * number // ASKED // 2] for number in range(ASKED)]
+    subjects = dict.fromkeys(re.findall(r"\nSubject: (?:Re: )?([A-Za-z]{4,9})\b", b"".join(raws).decode("latin-1")))
+    return {
+        "search: FROM": [f"FROM user{number}" for number in (3, 17, 42, 99, 123, 250)],
+        "search: SUBJECT": [f"SUBJECT {word}" for word in [*subjects][:ASKED]],
+        "search: BODY": [f"BODY {word}" for word in words],
+        "search: TEXT": [f"TEXT {word}" for word in words],
+        "search: SINCE": [f"SINCE {day}-Jun-2020" for day in (1, 5, 9, 13, 17, 21)],
+    }
 
 
 @click.command(help=__doc__)
@@ -43,9 +57,7 @@ def main(messages: int, venv: Path) -> None:
         home = Path(name)
         mailbox = fill(dovecot, LOGIN, messages)
         taken = anyio.run(_measure, command, environment(dovecot, LOGIN, home), home)
-    click.echo(
-        f"{mailbox.described}; medians of {REPEATS} x {len(WORDS)} calls (ours) and {len(WORDS)} (theirs), in ms"
-    )
+    click.echo(f"{mailbox.described}; medians of {REPEATS} x {ASKED} calls (ours) and {ASKED} (theirs), in ms")
     click.echo(f"{'':<18}{'simple-email-gw':>16}{'postmirror':>12}{'ratio':>8}")
     for kind, (their_times, our_times) in taken.items():
         slow, fast = (1_000 * statistics.median(each) for each in (their_times, our_times))
@@ -58,7 +70,7 @@ async def _measure(command: Path, variables: dict[str, str], home: Path) -> dict
         async with theirs(command, variables, home) as their_client:
             await _timed(their_client, "search_emails", criteria="ALL")
             taken: dict[str, tuple[list[float], list[float]]] = {}
-            for kind, criteria in SEARCHES.items():
+            for kind, criteria in searches().items():
                 their_times = [await _timed(their_client, "search_emails", criteria=each) for each in criteria]
                 for each in criteria:
                     await _timed(our_client, "search_emails", criteria=each)
@@ -74,7 +86,7 @@ async def _measure(command: Path, variables: dict[str, str], home: Path) -> dict
 
 
 async def _ids(client: Client) -> list[str]:
-    found = await ask(client, "search_emails", account=ACCOUNT, criteria="ALL", limit=READS)
+    found = await ask(client, "search_emails", account=ACCOUNT, criteria="ALL", limit=ASKED)
     return [str(each) for each in found.value["message_ids"]]
 
 

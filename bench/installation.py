@@ -21,7 +21,7 @@ from tests.servers.second_client import Incoming
 ROOT = Path(__file__).parent.parent
 USER, PROVIDER = "alice", "work"
 FOLDERS = (("INBOX", 80), ("Archive", 15), ("Sent", 5))
-_SEED = 1
+SEED = 1
 _APPENDED_AT_ONCE = 100
 _START_WITHIN = 20.0
 
@@ -68,13 +68,13 @@ class Mailbox:
 
 def fill(dovecot: Dovecot, login: str, messages: int) -> Mailbox:
     """A mailbox of so many generated messages, nine of ten of them seen."""
-    chance = random.Random(_SEED)
+    chance = random.Random(SEED)
     octets = 0
     names = [name for name, _ in FOLDERS]
     with dovecot.client(login) as client:
         for name in set(names) - set(client.folders()):
             client.create(name)
-        source = generate(messages, _SEED)
+        source = generate(messages, SEED)
         while raws := list(islice(source, _APPENDED_AT_ONCE)):
             octets += sum(map(len, raws))
             placed: dict[str, list[Incoming]] = {name: [] for name in names}
