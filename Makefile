@@ -27,7 +27,7 @@ servers:
 	sh tests/servers/install.sh
 
 clean:
-	rm -rf $(VENV) .demo .servers .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .demo .servers .bench-simple-email-gw .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
 
 $(VENV)/pip.stamp:
 	$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1" && touch $@

@@ -1,7 +1,8 @@
 """`python -m bench [PART …]`: how long a generated mailbox on a real Dovecot takes to be mirrored, searched and read.
 
-Parts: wire, sync (with the classic tools beside it), reads, http and memory; search and content have tables of their
-own. Without a part, everything runs.
+Parts: wire, sync (with the classic tools beside it), real (the same with the mail corpus), reads, http, memory,
+contended (reads beside a first sync), arrival (new mail), distance (a round trip of 50 ms), accounts (50 idle ones);
+search and content have tables of their own. Without a part, everything runs.
 """
 
 import json
@@ -15,6 +16,11 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from bench.accounts import idle_accounts
+from bench.arrival import new_mail
+from bench.chart import first_sync_chart
+from bench.contended import reads_beside_first_sync
+from bench.distance import fill_small, over_distance
 from bench.door import over_http
 from bench.figures import Report, Section
 from bench.installation import ROOT, Installation, Mailbox, fill
@@ -22,11 +28,13 @@ from bench.machine import this_machine
 from bench.memory import resident_memory
 from bench.peers import installed_peers
 from bench.reading import in_process, questions
+from bench.real import fill_real
 from bench.syncing import first_sync, mirror_size, nothing_new
 from bench.wire import wire_floor
 from tests.servers.dovecot import Dovecot
 
 OWN_TABLES = {
+    "gateway": ("Gateway tools beside simple-email-gw", "bench.gateway", ("--messages", "{messages}")),
     "search": (
         "Searches on a mirror of their own",
         "bench.search",
@@ -35,7 +43,12 @@ OWN_TABLES = {
     "content": ("Parsing and cleaning, and agreement with another parser", "bench.content", ()),
 }
 """Parts that are programs of their own: title, module and arguments."""
-PARTS = ("wire", "sync", "reads", "http", "memory", *OWN_TABLES)
+ON_MAILBOX = ("wire", "sync", "reads", "http", "memory", "contended", "arrival")
+"""Parts that need the generated mailbox."""
+PARTS = (*ON_MAILBOX, "real", "distance", "accounts", *OWN_TABLES)
+_CHART = "First sync"
+_REAL_SHARE = 0.6
+"""Messages of the real mailbox, of those of the generated one: 12,000 beside 20,000."""
 _DOCUMENT = ROOT / "docs" / "benchmarks.md"
 
 _HEAD = """\
@@ -64,6 +77,7 @@ programs ran on the machine: then the ratios count, and not the times.
 @click.option(
     "--calls", default=400, show_default=True, type=click.IntRange(20), help="Calls of each kind of question."
 )
+@click.option("--idle", default=60.0, show_default=True, help="Seconds for which idle accounts are watched.")
 @click.option("--peers/--no-peers", default=True, help="Whether mbsync, mu and notmuch run beside the first sync.")
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Also write the figures here."
@@ -74,6 +88,7 @@ def main(
     messages: int,
     runs: int,
     calls: int,
+    idle: float,
     peers: bool,
     json_file: Path | None,
     write_docs: bool,
@@ -86,10 +101,19 @@ def main(
         folder = Path(tempfile.mkdtemp(prefix="postmirror-bench-"))
         try:
             with Dovecot(tls=False) as dovecot:
-                console.print(f"filling a mailbox with {messages} messages")
-                mailbox = fill(dovecot, "bench", messages)
-                report.mailbox = mailbox.described
-                _measure(report, mailbox, folder, chosen, runs=runs, calls=calls, peers=peers, console=console)
+                if chosen.intersection(ON_MAILBOX):
+                    console.print(f"filling a mailbox with {messages} messages")
+                    mailbox = fill(dovecot, "bench", messages)
+                    report.mailbox = mailbox.described
+                    _measure(report, mailbox, folder, chosen, runs=runs, calls=calls, peers=peers, console=console)
+                if "real" in chosen:
+                    _measure_real(report, dovecot, folder, int(messages * _REAL_SHARE), runs, console)
+                if "distance" in chosen:
+                    console.print("distance")
+                    report.sections.append(over_distance(fill_small(dovecot, "small", messages), folder, runs))
+                if "accounts" in chosen:
+                    console.print("accounts")
+                    report.sections.append(idle_accounts(dovecot, folder, idle))
         finally:
             shutil.rmtree(folder)
     for part in (part for part in OWN_TABLES if part in chosen):
@@ -141,6 +165,24 @@ def _measure(
             report.sections.append(resident_memory(mailbox, folder, installation, asked))
     if "sync" in chosen:
         report.sections.append(mirror_size(installation, mailbox))
+    if "contended" in chosen:
+        console.print("contended")
+        report.sections.append(reads_beside_first_sync(mailbox, folder))
+    if "arrival" in chosen:
+        console.print("arrival")
+        report.sections.append(new_mail(mailbox, folder, min(100, calls)))
+
+
+def _measure_real(report: Report, dovecot: Dovecot, folder: Path, messages: int, runs: int, console: Console) -> None:
+    """The first sync of real mail."""
+    console.print(f"real: filling a mailbox with {messages} messages of the corpus")
+    try:
+        mailbox = fill_real(dovecot, "real", messages)
+    except LookupError as exc:
+        report.sections.append(Section("First sync, real mail", ("", ""), note=str(exc)))
+        return
+    section, _ = first_sync(mailbox, folder, runs, installed_peers()[0], title=f"First sync: {mailbox.described}")
+    report.sections.append(section)
 
 
 def _own_table(part: str, messages: int) -> Section:
@@ -153,9 +195,14 @@ def _own_table(part: str, messages: int) -> Section:
 
 
 def write_document(report: Report) -> None:
-    """Write docs/benchmarks.md anew from this run."""
+    """Write docs/benchmarks.md and its chart anew from this run."""
     _DOCUMENT.parent.mkdir(exist_ok=True)
-    _DOCUMENT.write_text(_HEAD.format(machine=report.machine, mailbox=report.mailbox) + report.markdown(), "utf-8")
+    head = _HEAD.format(machine=report.machine, mailbox=report.mailbox)
+    chart = next((section for section in report.sections if section.title == _CHART), None)
+    if chart is not None:
+        _DOCUMENT.with_suffix(".svg").write_text(first_sync_chart(chart), "utf-8")
+        head += "![Seconds of a first sync, ours and others'](benchmarks.svg)\n\n"
+    _DOCUMENT.write_text(head + report.markdown(), "utf-8")
 
 
 if __name__ == "__main__":

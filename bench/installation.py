@@ -21,7 +21,7 @@ from tests.servers.second_client import Incoming
 ROOT = Path(__file__).parent.parent
 USER, PROVIDER = "alice", "work"
 FOLDERS = (("INBOX", 80), ("Archive", 15), ("Sent", 5))
-_SEED = 1
+SEED = 1
 _APPENDED_AT_ONCE = 100
 _START_WITHIN = 20.0
 
@@ -56,22 +56,25 @@ class Mailbox:
     login: str
     messages: int
     octets: int
+    kind: str = "generated messages"
+    folders: int = len(FOLDERS)
 
     @property
     def described(self) -> str:
         """What is in it, in one line."""
-        return f"{self.messages:,} generated messages, {self.octets / 1e6:.0f} MB, in {len(FOLDERS)} folders"
+        place = "one folder" if self.folders == 1 else f"{self.folders} folders"
+        return f"{self.messages:,} {self.kind}, {self.octets / 1e6:.0f} MB, in {place}"
 
 
 def fill(dovecot: Dovecot, login: str, messages: int) -> Mailbox:
     """A mailbox of so many generated messages, nine of ten of them seen."""
-    chance = random.Random(_SEED)
+    chance = random.Random(SEED)
     octets = 0
     names = [name for name, _ in FOLDERS]
     with dovecot.client(login) as client:
         for name in set(names) - set(client.folders()):
             client.create(name)
-        source = generate(messages, _SEED)
+        source = generate(messages, SEED)
         while raws := list(islice(source, _APPENDED_AT_ONCE)):
             octets += sum(map(len, raws))
             placed: dict[str, list[Incoming]] = {name: [] for name in names}

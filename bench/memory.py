@@ -35,7 +35,7 @@ def resident_memory(mailbox: Mailbox, folder: Path, installation: Installation, 
                     arguments = ask.arguments[number % len(ask.arguments)]
                     client.send(tool_call(served.port, "/mcp", secret, ask.tool, arguments))
         time.sleep(_SETTLE)
-        idle = dict(_sizes(served.pid))
+        idle = dict(sizes(served.pid))
         own = _own_memory(served.pid)
     figures += [Figure(f"idle: {role}", *_shown(size)) for role, size in idle.items()]
     figures.append(Figure("idle: web process, own memory", own, "MB"))
@@ -58,7 +58,7 @@ def _peaks_until_complete(web: int, installation: Installation, mailbox: Mailbox
     while not _is_complete(installation, mailbox):
         if time.monotonic() > deadline:
             raise TimeoutError("the first sync did not end")
-        for role, (pss, rss) in _sizes(web):
+        for role, (pss, rss) in sizes(web):
             before = peaks.get(role, (0.0, 0.0))
             peaks[role] = max(before[0], pss), max(before[1], rss)
         time.sleep(_LOOK_EVERY)
@@ -75,7 +75,7 @@ def _is_complete(installation: Installation, mailbox: Mailbox) -> bool:
         return False
 
 
-def _sizes(web: int) -> Iterator[tuple[str, tuple[float, float]]]:
+def sizes(web: int) -> Iterator[tuple[str, tuple[float, float]]]:
     """(PSS, RSS) in MB of the web process, its sync worker, and the worker's parsing children."""
     yield "web process", _size(web)
     for worker in _children(web):

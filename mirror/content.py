@@ -23,6 +23,7 @@ from mirror.message import Address, Attachment, Body, Message, read_message
 from mirror.page.html import Page, read_html
 from mirror.page.plain import MAX_TEXT
 from mirror.page.stripped import strip_tags
+from mirror.record import CONTENT_VERSION
 from mirror.reply import preview_of, reply_text
 from mirror.sanitize import clean_html
 from mirror.source import packed, unpacked
@@ -43,7 +44,6 @@ __all__ = (
     "reply_text",
 )
 
-CONTENT_VERSION = 1
 _SHORTEST = 3
 _WORD = re.compile(r"\w{3,}")
 _SHARED_WORDS = 0.3

@@ -5,12 +5,12 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from mirror.content import CONTENT_VERSION
+from mirror.columns import people_key, subject_key, zone_of
 from mirror.listing import Listed
 from mirror.message import Address
 from mirror.mirrored import State
 from mirror.query.words import unindex
-from mirror.record import EnvelopeRecord, Record, people_key, subject_key, zone_of
+from mirror.record import CONTENT_VERSION, EnvelopeRecord, Record
 from mirror.schema import SPILL_BITS
 
 _ID_EPOCH = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) // 60

@@ -11,17 +11,16 @@ unpickler (mirror.parsing).
 import pickle
 import resource
 import signal
-import struct
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any
 
+from mirror.columns import envelope_record
 from mirror.content import degraded, read_content, read_envelope, recleaned
+from mirror.frames import read_frame, write_frame
 from mirror.message import read_attachments
-from mirror.record import envelope_record, record_of, sanitized
-
-HEADER = struct.Struct(">I")
+from mirror.recording import record_of, sanitized
 
 OPERATIONS: dict[str, Callable[..., object]] = {
     "envelope": lambda block: envelope_record(read_envelope(block)),
@@ -31,22 +30,6 @@ OPERATIONS: dict[str, Callable[..., object]] = {
     "attachments": lambda asked: read_attachments(*asked),
     "degraded": lambda raw: record_of(degraded(raw, "parsing this message failed before")),
 }
-
-
-def read_frame(stream: BinaryIO) -> bytes | None:
-    """The next frame's bytes; None when the other side closed the pipe."""
-    header = stream.read(HEADER.size)
-    if len(header) < HEADER.size:
-        return None
-    size = HEADER.unpack(header)[0]
-    frame = stream.read(size)
-    return frame if len(frame) == size else None
-
-
-def write_frame(stream: BinaryIO, frame: bytes) -> None:
-    """Send one frame."""
-    stream.write(HEADER.pack(len(frame)) + frame)
-    stream.flush()
 
 
 def main() -> None:

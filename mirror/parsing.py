@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import IO, Any, cast
 
 from mirror.errors import ParserBroken
-from mirror.parse_child import HEADER, write_frame
+from mirror.frames import HEADER, write_frame
 from mirror.record import EnvelopeRecord, Record
 from mirror.terms import Terms
 

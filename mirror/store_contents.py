@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from mirror.content import CONTENT_VERSION
 from mirror.content_rows import drop_contents, earliest_id, read_envelope_record, write_envelope, write_text
 from mirror.database import in_slices, transaction
 from mirror.mirrored import State
 from mirror.query import merging
 from mirror.query.vocabulary import Vocabulary
 from mirror.query.words import add, unindex
-from mirror.record import EnvelopeRecord, Record
+from mirror.record import CONTENT_VERSION, EnvelopeRecord, Record
 from mirror.store_messages import take_departed
 
 ORPHAN_GRACE = 600.0

@@ -20,9 +20,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from mirror.blobs import blob_path
-from mirror.content import decode_part
 from mirror.errors import MessageChanged, MirrorAbsent, UpstreamError
 from mirror.listing import Place
+from mirror.mail.transfer import decode_part
 from mirror.message import Attachment
 from mirror.upstream import Upstream
 from server.audit import Audit

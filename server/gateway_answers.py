@@ -30,10 +30,10 @@ def folder_list(folders: Sequence[FolderState]) -> list[dict[str, object]]:
 def _flags(folder: FolderState, listed: Sequence[FolderState]) -> list[str]:
     about_children = {"\\haschildren", "\\hasnochildren"}
     kept = [flag for flag in folder.attributes if flag.lower() not in about_children]
-    if len(kept) == len(folder.attributes):
+    if folder.delimiter is None:
         return kept
-    prefix = f"{folder.name}{folder.delimiter}" if folder.delimiter else None
-    has_children = prefix is not None and any(each.name.startswith(prefix) for each in listed)
+    prefix = f"{folder.name}{folder.delimiter}"
+    has_children = any(each.name.startswith(prefix) for each in listed)
     return ["\\HasChildren" if has_children else "\\HasNoChildren", *kept]
 
 

@@ -82,7 +82,8 @@ class SendEmail(Arguments):
     ] = None
     append_to_sent: Annotated[bool, Field(description="Keep a copy in the Sent folder in any case.")] = False
     append_folder: Annotated[
-        Text | None, Field(description="Keep that copy in this folder; takes append_to_sent = true.")
+        Text | None,
+        Field(description="The Sent folder by its name, for copies are kept in no other."),
     ] = None
     idempotency_key: Key = None
 
@@ -102,7 +103,8 @@ class ReplyEmail(Arguments):
     html_body: Annotated[LongText | None, Field(description="HTML body, beside the plain text.")] = None
     append_to_sent: Annotated[bool, Field(description="Keep a copy in the Sent folder in any case.")] = False
     append_folder: Annotated[
-        Text | None, Field(description="Keep that copy in this folder; takes append_to_sent = true.")
+        Text | None,
+        Field(description="The Sent folder by its name, for copies are kept in no other."),
     ] = None
     idempotency_key: Key = None
 

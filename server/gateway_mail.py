@@ -17,6 +17,7 @@ from server.letter import Draft
 from server.limits import Limits, RateLimited
 from server.mailbox import Mailbox
 from server.outbound import Denied, Outbound, Sent
+from server.outbox import SENT
 from server.refusal import NO_COPY, sending
 from server.state import KeyUsed, StateUnavailable, StillSending, TooManySends
 from server.tool import Declined, Noted
@@ -51,7 +52,7 @@ class Mail:
             html=asked.html_body or "",
             attachments=self._files.enclosures(at, asked.attachments or ()),
         )
-        return _sent(self._send(_keeping_a_copy(at, asked), draft, asked.idempotency_key))
+        return _sent(self._send(self._keeping_a_copy(at, asked), draft, asked.idempotency_key))
 
     def reply_email(self, caller: Caller, asked: ReplyEmail) -> Noted:
         """Send a reply, and mark what it replies to as answered where that may be changed."""
@@ -68,10 +69,22 @@ class Mail:
             in_reply_to=asked.in_reply_to,
             references=_thread(asked.in_reply_to, asked.references, None if parent is None else parent[0]),
         )
-        sent = self._send(_keeping_a_copy(at, asked), draft, asked.idempotency_key)
+        sent = self._send(self._keeping_a_copy(at, asked), draft, asked.idempotency_key)
         if parent is not None and parent[1] and not sent.is_repeat:
             self._mark_answered(at, parent[0])
         return _sent(sent)
+
+    def _keeping_a_copy(self, at: Caller, asked: SendEmail | ReplyEmail) -> Caller:
+        """The caller, with a copy in Sent where the call asks for one although the configuration does not."""
+        if asked.append_folder is not None:
+            if not asked.append_to_sent:
+                raise Declined('argument "append_folder" needs append_to_sent = true')
+            with self._accounts.folder(at, asked.append_folder) as (_, folder):
+                if folder.role != SENT:
+                    raise Declined("Copies of sent mail are kept in the Sent folder only: leave append_folder out.")
+        if not asked.append_to_sent or at.account.sent_copy != "none":
+            return at
+        return replace(at, account=at.account.model_copy(update={"sent_copy": "append"}))
 
     def _send(self, at: Caller, draft: Draft, key: str | None) -> Sent:
         with sending(), self._limits.sending(at, *_UNSENT) as window:
@@ -106,15 +119,6 @@ def _of_those(mailbox: Mailbox, found: Sequence[MirroredMessage]) -> tuple[Mirro
         if access.get(message.folder_id) == "write" and mailbox.reader.place(message.id) is not None:
             return message, True
     return (found[0], False) if found else None
-
-
-def _keeping_a_copy(at: Caller, asked: SendEmail | ReplyEmail) -> Caller:
-    """The caller, with a copy in Sent where the call asks for one although the configuration does not."""
-    if asked.append_folder is not None and not asked.append_to_sent:
-        raise Declined('argument "append_folder" needs append_to_sent = true')
-    if not asked.append_to_sent or at.account.sent_copy != "none":
-        return at
-    return replace(at, account=at.account.model_copy(update={"sent_copy": "append"}))
 
 
 def _check_ids(name: str, ids: Sequence[str]) -> None:

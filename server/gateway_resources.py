@@ -25,7 +25,7 @@ from mcp.types import (
 from server.auth import Caller
 from server.gateway_arguments import ListAccounts, ListFolders
 from server.gateway_reads import Reads
-from server.tool import Declined, Noted, as_json, failed
+from server.tool import FAILED, Declined, Noted, as_json, failed
 
 ACCOUNTS = Resource(
     uri="email://accounts",
@@ -77,8 +77,7 @@ class Resources:
             raise
         except Exception as exc:  # noqa: BLE001 - the boundary: a fault of ours must not show its insides to a client
             reference = failed("resource", exc)
-            text = "Failed to list folders. Check server logs for details."
-            raise MCPError(INTERNAL_ERROR, text, {"reference": reference}) from None
+            raise MCPError(INTERNAL_ERROR, FAILED.format(operation="list folders"), {"reference": reference}) from None
 
     def _answer(self, uri: str) -> Noted:
         if uri == ACCOUNTS.uri:

@@ -65,10 +65,8 @@ class Mailbox:
         since = None if policy.max_age is None else self.now - policy.max_age
         is_whole = shows_whole(policy, query)
         page = self.reader.page(folder.id, query, after, limit, restricted, since, is_whole=is_whole)
-        if restricted is not None:
-            return replace(page, messages=[told(message, policy) for message in page.messages])
-        sight = Sight(policy, self.now)
-        return replace(page, messages=[seen for seen in map(sight, page.messages) if seen is not None])
+        seen = page.messages if restricted is not None else map(Sight(policy, self.now), page.messages)
+        return replace(page, messages=[told(message, policy) for message in seen if message is not None])
 
     def message(self, folder: FolderState, uid: str) -> MirroredMessage:
         """The message behind a virtual uid, with its text where that is mirrored. Raises NoSuchMessage."""

@@ -58,10 +58,16 @@ class Mirrors:
         self._give_back((user, provider), inode, reader)
 
     def want(self, user: str, provider: str, content_ids: list[int]) -> None:
-        """Ask the sync worker for the bodies of these contents before anything else."""
-        with Store(self.folder(user, provider)) as store:
-            for content_id in content_ids:
-                store.want(content_id)
+        """Ask the sync worker for the bodies of these contents before anything else.
+
+        A mirror that cannot be written for a while (a full disk, the weekly clean-up) is read all the same.
+        """
+        try:
+            with Store(self.folder(user, provider)) as store:
+                for content_id in content_ids:
+                    store.want(content_id)
+        except (sqlite3.OperationalError, StoreError) as exc:
+            log.warning("a text cannot be asked for now (%s)", type(exc).__name__)
         wake(self.folder(user, provider))
 
     def count(self, user: str, provider: str, octets: int) -> None:

@@ -5,10 +5,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from mirror.content import read_envelope
+from mirror.columns import envelope_record
+from mirror.envelope import read_envelope
 from mirror.errors import UpstreamUnavailable
 from mirror.listing import Arrived, Listed
-from mirror.record import envelope_record
 from mirror.store import Store
 from mirror.upstream import Upstream
 

@@ -113,11 +113,10 @@ def submit(
         smtp.close()
 
 
-def try_senders(endpoint: Endpoint, login: Login, senders: Sequence[str]) -> dict[str, str]:
-    """Log in and ask about each sender address, without a recipient and so without a mail.
+def check_login(endpoint: Endpoint, login: Login, senders: Sequence[str] = ()) -> dict[str, str]:
+    """Returns when the server lets this login in, with its replies to senders that it refuses; nothing is sent.
 
-    Returns the replies to those that were refused; addresses outside ASCII are left out.
-    Raises SubmissionUnavailable and AuthenticationRefused.
+    Addresses outside ASCII are left out. Raises SubmissionUnavailable or AuthenticationRefused.
     """
     smtp = Conversation(PATIENCE)
     refused = {}

@@ -44,6 +44,11 @@ _MAX_PROBLEMS = 5
 _MAX_NAME_CHARS = 64
 
 
+FAILED = "Failed to {operation}. Check server logs for details."
+INTERNAL = "Internal error, reference {reference}. The operator finds it in the log."
+LOST = "The configuration cannot be read; ask the operator."
+
+
 def _without_nul(text: str) -> str:
     if "\x00" in text:
         raise ValueError("must not contain NUL")
@@ -224,14 +229,13 @@ def _answer(
             audit.note("tool", "declined", who, tool=tool.name)
         return _result(str(exc), details=exc.details, is_error=True)
     except ConfigurationLost:
-        return _result("The configuration cannot be read; ask the operator.", is_error=True)
+        return _result(LOST, is_error=True)
     except Exception as exc:  # noqa: BLE001 - the boundary: a fault of ours must not show its insides to a client
         reference = failed(f"tool {tool.name}", exc)
         audit.note("tool", "error", who, tool=tool.name, reference=reference)
         if tool.operation:
-            text = f"Failed to {tool.operation}. Check server logs for details."
-            return _result(text, details={"reference": reference}, is_error=True)
-        return _result(f"Internal error, reference {reference}. The operator finds it in the log.", is_error=True)
+            return _result(FAILED.format(operation=tool.operation), details={"reference": reference}, is_error=True)
+        return _result(INTERNAL.format(reference=reference), is_error=True)
 
 
 def failed(what: str, exc: BaseException) -> str:

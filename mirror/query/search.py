@@ -8,6 +8,7 @@ Each way tests exactly what evaluate() says, so the choice is never visible in a
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -43,6 +44,7 @@ class Search:
         self._node = node
         self._progress = progress
         self._exact = TRUE if node is None else exact(node)
+        self._test = _TEST
         self._asks_for_text = any(isinstance(each, Contains) for each in conditions(node))
         self._together = node.nodes if isinstance(node, All) else () if node is None else (node,)
 
@@ -134,15 +136,19 @@ class Search:
         if not self._asks_for_text or walk.messages <= _FEW:
             yield from self._run(self._way(walk, span), walk.by)
             return
-        count = _GLIMPSE
+        count, total = _GLIMPSE, 0
         while count and span.low <= span.high:
-            low, found = self._boundary(span, count), 0
+            low, found, began = self._boundary(span, count), 0, time.perf_counter()
             for pair in self._run(self._way(walk, Span(low, span.high)), walk.by):
                 found += 1
                 yield pair
             span = Span(span.low, low - 1)
             self._progress.begin(span.high)
-            count = 4 * count if found * _DENSE >= count else 0
+            total += found
+            self._test = max(_TEST, (time.perf_counter() - began) / count)
+            is_dense = found * _DENSE >= count
+            is_soon = is_dense and (limit - total) * count / found * self._test < _PATIENCE
+            count = 4 * count if is_soon else 0
         if span.low > span.high:
             return
         proposal = Planner(self._connection, self._scope.total).propose(self._node)
@@ -185,13 +191,13 @@ class Search:
     def _walk_first(self, proposal: Proposal, messages: int, limit: int) -> int:
         """How many messages to walk before the index is asked: 0 where the index is cheaper from the start."""
         expected = min(messages, int(limit * self._scope.total / max(1.0, proposal.hits)) + 1)
-        if expected * _TEST > self._index_cost(proposal, limit):
+        if expected * self._test > self._index_cost(proposal, limit):
             return 0
         return 4 * expected + 100
 
     def _index_cost(self, proposal: Proposal, limit: int) -> float:
         examined = min(proposal.hits, limit * self._scope.total / max(1, self._scope.messages) + 1)
-        return proposal.words * _SEEK + examined * (_PROBE if proposal.rest == TRUE else _TEST)
+        return proposal.words * _SEEK + examined * (_PROBE if proposal.rest == TRUE else self._test)
 
     def _boundary(self, span: Span, count: int) -> int:
         """The content id that the count-th message of a span has, newest first, or the span's low end."""
@@ -234,11 +240,11 @@ def _index_way(scope: Scope, span: Span, proposal: Proposal) -> Fragment:
 
 
 _SEEK, _PROBE, _TEST = 10e-6, 2e-6, 5e-6
-"""Seconds to look a word up in the index, to see whether a folder has a content, and to test a content's text."""
+"""Seconds to look a word up in the index, to see whether a folder has a content, and to test a text, at the least."""
 _GLIMPSE = 8
 """Messages to walk before anything is looked up: many words are in so many mails that the page is full by then."""
-_DENSE = 16
-"""As long as one of so many messages matches, the walk goes on."""
+_DENSE, _PATIENCE = 16, 1e-3
+"""As long as one of so many messages matches, and the page will be full within so many seconds, the walk goes on."""
 _ENOUGH_TO_TELL = 500
 """Messages to walk before what the index cannot answer quickly is looked up there after all."""
 _COUNTED_PER_ROW = 100

@@ -138,7 +138,7 @@ class Searching:
         proposed = self._search(_not_before(since, condition)).newest_first(after, limit)
         cut: tuple[int, int] | None = None
         shown_back_to: datetime | None = None
-        size = limit + 1
+        size, given = limit + 1, 0
         while cut is None:
             batch: list[Position] = []
             try:
@@ -152,12 +152,13 @@ class Searching:
                     continue
                 shown_back_to = shown.internaldate
                 if is_whole or node is None or evaluate(node, shown):
+                    given += 1
                     yield shown
             if cut is None and len(batch) < size:
                 return
             if cut is None and self._progress.is_over():
                 cut = (int(batch[-1][0]), int(batch[-1][1]))
-            size = _BATCH
+            size = min(_BATCH, max(_LEAST, 2 * (limit + 1 - given))) if given else _BATCH
         raise OutOfTime(cut, shown_back_to)
 
     def _sorted_positions(
@@ -193,6 +194,6 @@ def _not_before(since: datetime | None, condition: Node | None) -> Node | None:
     return All((*others, ReceivedAt(">=", int(since.timestamp()))))
 
 
-_BATCH = 64
+_BATCH, _LEAST = 64, 8
 _MOST_SORTED = 4_096
 _BEFORE_ALL: Position = (2**62, 0)

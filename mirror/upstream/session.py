@@ -14,7 +14,7 @@ from typing import Any, Self
 from imapclient import IMAPClient, SocketTimeout
 
 from config.identity import Provider
-from config.secret import SecretUnavailable
+from mirror.credential import Configured, Credential
 from mirror.errors import (
     AuthenticationRefused,
     UpstreamBroken,
@@ -82,19 +82,43 @@ class Session:
         connect_timeout: float = CONNECT_TIMEOUT,
         read_timeout: float = READ_TIMEOUT,
         without: Collection[str] = (),
+        credential: Credential | None = None,
     ) -> Self:
         """A connection logged in as the provider's user. without: capabilities not to use, beside those configured.
 
-        Raises UpstreamUnavailable or AuthenticationRefused; no credential is sent before TLS where TLS is asked for.
+        credential: in the place of the configured secret. Raises UpstreamUnavailable or AuthenticationRefused; no
+        secret is sent before TLS where TLS is asked for.
         """
-        endpoint = provider.imap
-        user, source = provider.login(endpoint)
-        if source is None:
-            raise AuthenticationRefused(f"no password is configured for {endpoint.host}: set password")
+        credential = credential or Configured(provider, provider.imap)
+        secret = credential.secret()
         try:
-            password = source.read()
-        except SecretUnavailable as exc:
-            raise AuthenticationRefused(str(exc)) from exc
+            return cls._opened(provider, secret, connect_timeout, read_timeout, without)
+        except AuthenticationRefused:
+            fresh = credential.secret(secret)
+            if fresh == secret:
+                raise
+        return cls._opened(provider, fresh, connect_timeout, read_timeout, without)
+
+    @classmethod
+    def offered(cls, provider: Provider) -> frozenset[str]:
+        """What the server announces before a login, behind TLS where that is asked for. Raises UpstreamUnavailable."""
+        session = cls._opened(provider, None, CONNECT_TIMEOUT, READ_TIMEOUT, ())
+        try:
+            return session.capabilities
+        finally:
+            session.close()
+
+    @classmethod
+    def _opened(
+        cls,
+        provider: Provider,
+        secret: str | None,
+        connect_timeout: float,
+        read_timeout: float,
+        without: Collection[str],
+    ) -> Self:
+        """A connection, logged in with the secret, or with None not at all."""
+        endpoint = provider.imap
         client: IMAPClient | None = None
         try:
             context = None if endpoint.security == "plain" else tls_context(endpoint)
@@ -112,7 +136,13 @@ class Session:
             if endpoint.security == "starttls":
                 client.starttls(context)
             session = cls(client, quirk, {*endpoint.disable, *quirk.without, *without})
-            session._log_in(user, password, is_token=provider.auth == "oauth2")
+            if secret is None:
+                session._capabilities = session._ask_capabilities()
+            else:
+                # imaplib asked when it connected; what was said before STARTTLS does not count (RFC 9051 6.2.1).
+                before = None if endpoint.security == "starttls" else client._imap.capabilities  # noqa: SLF001
+                user = provider.login(endpoint)[0]
+                session._log_in(user, secret, before, is_token=provider.auth == "oauth2")
             client.socket().settimeout(read_timeout)
         except BaseException as exc:
             if client is not None:
@@ -122,8 +152,8 @@ class Session:
             raise UpstreamUnavailable(f"{endpoint.host}:{endpoint.port} cannot be used: {_reason(exc)}") from exc
         return session
 
-    def _log_in(self, user: str, password: str, *, is_token: bool) -> None:
-        before = self._ask_capabilities()
+    def _log_in(self, user: str, password: str, known: Sequence[str] | None, *, is_token: bool) -> None:
+        before = self._ask_capabilities() if known is None else frozenset(known) - self._without
         try:
             if is_token:
                 self._present_token(user, password, before)
@@ -206,6 +236,11 @@ class Session:
         _drop(self._client)
 
     # -- the ladder
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        """What the server announces now, without what is not to be used."""
+        return self._capabilities
 
     def has(self, capability: str) -> bool:
         """Whether the server announced a capability after login, and it was neither switched off nor broken since."""

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from config.identity import Provider
+from config.known import KnownProvider, known_providers
 from mirror.errors import AuthenticationRefused, MirrorError, UpstreamThrottled, in_plain_words
 from mirror.upstream import Upstream
 from server.doctor.door import SECONDS, Door
@@ -13,15 +14,6 @@ _APP_PASSWORD = re.compile(
     r"app(?:lication)?[- ]?(?:specific|password)|two[- ]factor|2fa|web ?login|invalidsecond", re.I
 )
 _SWITCHED_OFF = re.compile(r"imap (?:access )?is (?:disabled|not enabled)|not enabled for imap|disabled for imap", re.I)
-_WANT_APP_PASSWORDS = {
-    "imap.gmail.com": "https://myaccount.google.com/apppasswords",
-    "imap.fastmail.com": "https://app.fastmail.com/settings/security/devicekeys",
-    "imap.mail.me.com": "https://account.apple.com (Sign-In and Security)",
-    "imap.mail.yahoo.com": "https://login.yahoo.com/account/security",
-    "imap.aol.com": "https://login.aol.com/account/security",
-    "imap.zoho.com": "https://accounts.zoho.com/home#security/app_password",
-}
-_WANT_OAUTH = ("outlook.office365.com",)
 _TOKEN_LOGINS = frozenset(("AUTH=XOAUTH2", "AUTH=OAUTHBEARER"))
 _USE_OAUTH = 'set auth = "oauth2" with a secret that is an access token (docs/configuration.md)'
 _MEANINGS = {
@@ -64,20 +56,21 @@ def check_login(provider: Provider, door: Door, about: str) -> Iterator[Finding]
 
 def _refused(provider: Provider, said: str, about: str) -> Finding:
     user, _ = provider.login(provider.imap)
-    host = provider.imap.host.casefold()
+    known = _known(provider.imap.host)
+    wants = known.credential if known is not None else ""
     if provider.auth == "oauth2":
         return fail("login-token", about, "the access token is not accepted", "sign in again for a new token")
     if _SWITCHED_OFF.search(said):
         return fail("login-imap-off", about, "IMAP is switched off for this account", "switch it on at the provider")
-    if host in _WANT_OAUTH:
+    if wants == "oauth":
         return fail("login-oauth-only", about, "this provider takes no passwords, only OAuth", _USE_OAUTH)
-    if _APP_PASSWORD.search(said) or host in _WANT_APP_PASSWORDS:
-        where = _WANT_APP_PASSWORDS.get(host, "the security settings of the account")
+    if wants == "app-password" or _APP_PASSWORD.search(said):
+        where = known.where if known is not None and known.where else "in the security settings of the account"
         return fail(
             "login-app-password",
             about,
             f"the login of {user} is refused: this provider wants an app password",
-            f"make an app password at {where} and use it as the password",
+            f"make an app password, and use it as the password: {where}",
         )
     return fail(
         "login-refused",
@@ -85,6 +78,11 @@ def _refused(provider: Provider, said: str, about: str) -> Finding:
         f"the server does not accept this password for {user} (tried once)",
         "correct username and password; try them in webmail before you run this again",
     )
+
+
+def _known(host: str) -> KnownProvider | None:
+    """The provider whose IMAP server this is."""
+    return next((each for each in known_providers() if each.imap.get("host") == host.casefold()), None)
 
 
 def _capabilities(session: Upstream, about: str) -> Finding:

@@ -8,7 +8,7 @@ from mirror.errors import AuthenticationRefused
 from server.doctor.certificate import check_certificate
 from server.doctor.door import open_door
 from server.doctor.finding import Finding, fail, ok, warn
-from server.submission import Login, SubmissionUnavailable, try_senders
+from server.submission import Login, SubmissionUnavailable, check_login
 
 
 def check_submission(provider: Provider, endpoint: Endpoint, about: str, *, may_log_in: bool) -> Iterator[Finding]:
@@ -29,7 +29,7 @@ def check_submission(provider: Provider, endpoint: Endpoint, about: str, *, may_
         return
     try:
         login = Login(user, source.read(), is_token=provider.auth == "oauth2")
-        refused = try_senders(endpoint, login, provider.addresses)
+        refused = check_login(endpoint, login, provider.addresses)
     except SecretUnavailable:
         return  # told by the check of secrets
     except AuthenticationRefused as exc:

@@ -14,6 +14,8 @@ _ASCII = bytes(range(128))
 _ELSEWHERE = "\ufdd0"
 """Stands for a character that becomes none or several ones; no mirrored text has it."""
 _UNSEEN = ("Cc", "Cf", "Cn", "Cs")
+_LONGEST_CHARACTER = 32
+"""Normalising takes time that grows with the square of how many marks follow each other."""
 _MARKS = ("Mn", "Mc", "Me")
 _VOWELS_OF_HANGUL = (("\u1160", "\u11ff"), ("\ud7b0", "\ud7fb"))
 
@@ -73,7 +75,7 @@ def _piece_by_piece(text: str) -> Plain:
     start = 0
     while start < len(text):
         end = start + 1
-        while end < len(text) and composes(text[end]):
+        while end < len(text) and end - start < _LONGEST_CHARACTER and composes(text[end]):
             end += 1
         for character in unicodedata.normalize("NFKC", text[start:end]):
             for each in _plain_character(character):

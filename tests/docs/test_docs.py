@@ -6,7 +6,7 @@ import subprocess
 import sys
 import types
 from pathlib import Path
-from typing import Annotated, Any, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import pytest
 from pydantic import BaseModel
@@ -15,10 +15,8 @@ from config.identity import TOOL_NAMES, Settings
 from config.settings import example_text, parse_settings, presets
 from server.cli import main
 from server.offered import tools_of
-from server.reference import FIRST_WRITTEN, tools_reference
-from server.relay import Relay, relay_tools
+from server.reference import renewed
 
-_RELAY = Relay(cast(Any, None), cast(Any, None), "")
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text("utf-8")
 TOOLS = (ROOT / "docs" / "tools.md").read_text("utf-8")
@@ -69,10 +67,8 @@ def test_every_preset_is_documented_and_complete(name: str) -> None:
     assert {provider.imap.security, provider.smtp.security} <= {"tls", "starttls"}
 
 
-def test_tools_are_documented_as_clients_see_them() -> None:
-    generated = TOOLS.partition(FIRST_WRITTEN)[0]
-    renew = "run python -m server.reference docs/tools.md"
-    assert generated == f"{tools_reference(relay_tools(_RELAY))}\n", renew
+def test_tools_and_errors_are_documented_as_the_code_has_them() -> None:
+    assert renewed(TOOLS) == TOOLS, "run python -m server.reference docs/tools.md"
 
 
 def test_profiles_may_name_the_tools_that_there_are() -> None:
@@ -91,18 +87,10 @@ def texts_of(file: str, callee: str) -> list[str]:
     return [piece for piece in pieces if len(piece.strip()) > 3]
 
 
-@pytest.mark.parametrize(
-    "text",
-    sorted(
-        set(texts_of("server/relay.py", "Declined"))
-        | set(texts_of("server/refusal.py", "Declined"))
-        | set(texts_of("server/outgoing.py", "Denial"))
-        | set(texts_of("server/sending.py", "Denial"))
-    ),
-)
-def test_every_error_text_is_documented(text: str) -> None:
-    for piece in text.strip(" (:").split("  "):
-        assert piece in TOOLS
+@pytest.mark.parametrize("file", sorted(f"server/{path.name}" for path in (ROOT / "server").glob("*.py")))
+def test_every_error_text_is_documented(file: str) -> None:
+    for text in (*texts_of(file, "Declined"), *texts_of(file, "Denial"), *texts_of(file, "PathRefused")):
+        assert text.strip() in TOOLS, text
 
 
 def test_every_command_is_documented() -> None:
@@ -124,7 +112,7 @@ def test_every_file_a_document_names_is_there(document: str) -> None:
 def test_follow_one_message_names_the_modules_that_run() -> None:
     section = README.split("## Follow one message")[1].split("\n## ")[0]
     named = {target[:-3].replace("/", ".") for target in re.findall(r"\]\(([^)]+\.py)\)", section)}
-    code = "import sys, server.serve, mirror.worker; print('\\n'.join(sys.modules))"
+    code = "import sys, server.serve, mirror.worker, mirror.parse_child; print('\\n'.join(sys.modules))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert named <= set(loaded), named - set(loaded)
 

@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from config.identity import Provider
+from mirror.columns import envelope_record
 from mirror.content import read_content, read_envelope
 from mirror.message import read_attachments
 from mirror.parsing import Crash
-from mirror.record import EnvelopeRecord, Record, envelope_record, record_of, sanitized
+from mirror.record import EnvelopeRecord, Record
+from mirror.recording import record_of, sanitized
 from mirror.store import Store
 from mirror.sync import Pass
 from mirror.upstream import Upstream

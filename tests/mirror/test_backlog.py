@@ -10,7 +10,7 @@ from mirror.content import read_content
 from mirror.listing import Listed, ListedFolder
 from mirror.mirrored import State
 from mirror.query import merging
-from mirror.record import record_of
+from mirror.recording import record_of
 from mirror.store import Store
 
 _BEGAN = datetime(2024, 1, 1, tzinfo=UTC)

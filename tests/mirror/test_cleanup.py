@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from mirror.columns import envelope_record
 from mirror.content import read_content, read_envelope
 from mirror.listing import Listed, ListedFolder
 from mirror.mirrored import State
 from mirror.query.reader import Reader
-from mirror.record import envelope_record, record_of
+from mirror.recording import record_of
 from mirror.store import Store
 
 LETTERS = str.maketrans("0123456789", "ghijklmnop")

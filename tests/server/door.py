@@ -22,10 +22,11 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from config.identity import Settings
+from mirror.columns import envelope_record
 from mirror.content import read_content, read_envelope
 from mirror.listing import Listed, ListedFolder
 from mirror.mirrored import State as Mirrored
-from mirror.record import envelope_record, record_of
+from mirror.recording import record_of
 from mirror.store import Checkpoint, Store
 from server.app import Parts, build_app
 from server.certificate import Certificate

@@ -119,6 +119,40 @@ def test_the_chain_goes_on_under_a_new_key(chain: Chain, data_dir: Path) -> None
     assert (verdict.lines, verdict.files, verdict.problems) == (33, 3, ())
 
 
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("at", ["_draft", "replace", "sync_folder"])
+def test_a_rotation_that_is_killed_anywhere_leaves_the_old_key_or_the_new_one(
+    chain: Chain, data_dir: Path, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    fill(chain)
+    old = load_key(data_dir)
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    if at == "replace":
+        monkeypatch.setattr(Path, "replace", die)
+    else:
+        monkeypatch.setattr(f"server.key.{at}", die)
+    with pytest.raises(Killed), chain.locked():
+        replace_key(data_dir, chain.remember)
+    monkeypatch.undo()
+    assert (load_key(data_dir) == old) == (at != "sync_folder")
+    again = Chain(data_dir, DataKey(data_dir), 100_000, 3)
+    fill(again)
+    assert verify(again).problems == ()
+    with again.locked():
+        replace_key(data_dir, again.remember)
+        again.forget()
+    fill(again)
+    assert verify(again).problems == ()
+    assert list(data_dir.glob("key.*")) == []
+    assert {path.stat().st_mode & 0o777 for path in data_dir.glob("key*")} == {0o600}
+
+
 WRITER = """
 import sys
 from pathlib import Path

@@ -176,6 +176,8 @@ UNSENDABLE: list[tuple[dict[str, object], str]] = [
     ({"attachments": ["link"]}, "workspace"),
     ({"attachments": ["missing.txt"]}, "no such file"),
     ({"append_folder": "Archive"}, "append_to_sent"),
+    ({"append_folder": "Archive", "append_to_sent": True}, "Sent folder only"),
+    ({"append_folder": "Nowhere", "append_to_sent": True}, "No such folder"),
 ]
 
 
@@ -188,6 +190,13 @@ def test_what_may_not_be_sent_reaches_no_server(house: Door, agent: Caller, smtp
         assert said in refused.text
         assert "root:" not in refused.text
     assert smtp_sink.commands == []
+
+
+def test_a_copy_is_kept_in_sent_once(house: Door, agent: Caller, other: SecondClient, smtp_sink: SmtpSink) -> None:
+    mail: dict[str, object] = {"to": ["bob@example.org"], "subject": "s", "body": "b"}
+    told(call(agent, "send_email", **mail, append_to_sent=True, append_folder="Sent"))
+    assert len(smtp_sink.wait_for(1)) == 1
+    assert len(other.listing("Sent")) == 1
 
 
 def test_a_key_sends_once(agent: Caller, smtp_sink: SmtpSink) -> None:

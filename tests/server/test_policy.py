@@ -66,6 +66,11 @@ def folder(name: str, role: str = "") -> FolderState:
         ([("Archive/202?", "read")], "Archive/2024", "", "read"),
         ([("[Gmail]/*", "hidden"), ("*", "read")], "[Gmail]/All Mail", "", "hidden"),
         ([("[Gmail]/*", "read")], "G/All Mail", "", "hidden"),
+        ([("\\Gmail", "hidden"), ("*", "read")], "[Gmail]/All Mail", "\\All", "hidden"),
+        ([("\\gmail", "hidden"), ("*", "read")], "[Google Mail]/Alle Nachrichten", "\\All", "hidden"),
+        ([("\\Gmail", "hidden"), ("*", "read")], "Receipts", "", "read"),
+        ([("\\Important", "read")], "[Gmail]/Wichtig", "\\Important", "read"),
+        ([("\\All", "hidden"), ("*", "read")], "[Gmail]/Todos", "\\All", "hidden"),
         ([("Entwu\u0308rfe", "read")], "Entw\u00fcrfe", "", "read"),
     ],
 )

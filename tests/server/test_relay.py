@@ -1,6 +1,7 @@
 """The relay tools as a client meets them: both protocol eras, over HTTP."""
 
 import json
+import sqlite3
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -330,6 +331,22 @@ def test_only_virtual_uids_name_messages(door: Door, uid: str) -> None:
     assert caller.call("read_message", folder="INBOX", uid=uid).text == (
         "No such message in this folder. List or search it again for current uids."
     )
+
+
+def test_while_the_mirror_cannot_be_written_a_missing_text_is_said_to_come(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mirror.database.BUSY_TIMEOUT", 0.1)
+    monkeypatch.setattr("server.reading.TEXT_WAIT", 0.2)
+    with opened(data_dir, Folder("INBOX", [Mail("early", state=State.HEADERS)]), assistant=ASSISTANT) as door:
+        caller = door.caller()
+        uid = uid_of(caller, "early")
+        cleaning = sqlite3.connect(door.settings.mirror_dir("alice", "work") / "mirror.db", isolation_level=None)
+        cleaning.execute("BEGIN IMMEDIATE")
+        answer = caller.call("read_message", folder="INBOX", uid=uid).value
+        cleaning.close()
+        assert (answer["subject"], answer["body"]) == ("early", None)
+        assert "not mirrored yet" in answer["note"]
 
 
 def test_foreign_hidden_gone_and_misplaced_uids_give_the_same_bytes(data_dir: Path) -> None:

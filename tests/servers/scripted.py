@@ -5,6 +5,7 @@ are used in order, over all connections. A command that is not the next step's g
 every client sends (LOGIN, NOOP …); else it gets BAD and is kept in `unexpected`. b"" is silence, None hangs up.
 """
 
+import base64
 import re
 import socketserver
 import threading
@@ -19,7 +20,10 @@ _ALWAYS = {"AUTHENTICATE", "CAPABILITY", "CLOSE", "ENABLE", "ID", "LOGIN", "LOGO
 
 
 class ScriptedImap:
-    """One scripted server on `port`. commands: everything that was asked, without tags. greeting: its last words."""
+    """One scripted server on `port`. commands: everything that was asked, without tags. responses: what logins said.
+
+    greeting: its last words.
+    """
 
     def __init__(
         self,
@@ -30,6 +34,7 @@ class ScriptedImap:
     ) -> None:
         self.commands: list[str] = []
         self.unexpected: list[str] = []
+        self.responses: list[bytes] = []
         self._script = list(script)
         self._capability = capability.encode("ascii")
         self._greeting = greeting.encode("ascii")
@@ -51,9 +56,9 @@ class ScriptedImap:
                     if not literal[2]:
                         self.wfile.write(b"+ go on\r\n")
                     line += self.rfile.read(int(literal[1])) + self.rfile.readline()
-                if line.rstrip().upper().endswith(b"AUTHENTICATE PLAIN"):
+                if re.search(rb" AUTHENTICATE [A-Z0-9]+$", line.rstrip().upper()):
                     self.wfile.write(b"+ \r\n")
-                    self.rfile.readline()
+                    scripted.responses.append(base64.b64decode(self.rfile.readline()))
                 return line
 
         class Server(socketserver.ThreadingTCPServer):

@@ -5,7 +5,6 @@ otherwise are left out: RECENT, NEW, OLD, UID and sequence sets.
 """
 
 import email
-import email.policy
 import random
 import re
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 from mirror.content import read_content
 from mirror.envelope import MAX_SEAL
+from mirror.fold import fold_keeping_separators, holds_folded
 from mirror.mirrored import MirroredMessage
 from mirror.query.criteria import parse_criteria
 from mirror.query.tree import Contains, Field, HeaderContains, Sent, TextContains, searchable
@@ -75,7 +75,11 @@ def _is_plain(raw: bytes) -> bool:
         written = payload.decode(mail.get_content_charset() or "utf-8")
     except (LookupError, UnicodeDecodeError):
         return False
-    return written.split() == content.text.split()
+    return _lines(written) == _lines(content.text)
+
+
+def _lines(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
 def _moment(rng: random.Random) -> datetime:
@@ -240,6 +244,8 @@ def kind_of(condition: Criteria, message: MirroredMessage, raw: bytes, *, is_our
             return ""
     if is_ours and not any(pattern.lower() in text.lower() for text in texts):
         return FOLDING
+    if is_ours and isinstance(node, Contains | TextContains | HeaderContains) and _UNKNOWN_CHARSET.search(raw):
+        return CHARSET
     if is_address or (not is_ours and isinstance(node, TextContains) and _is_in(pattern, raw, _ADDRESSES)):
         return ADDRESSES
     if isinstance(node, TextContains | HeaderContains):
@@ -253,21 +259,25 @@ def kind_of(condition: Criteria, message: MirroredMessage, raw: bytes, *, is_our
 
 def _is_in(pattern: str, raw: bytes, names: frozenset[str] | None = None, *, blank: str = "") -> bool:
     """Whether a header line has a pattern. blank: what all white space between two words is replaced by."""
-    mail = email.message_from_bytes(raw, policy=email.policy.compat32)
-    values = [
-        re.sub(r"\r?\n", "", f"{name}: {value}") for name, value in mail.items() if not names or name.lower() in names
-    ]
-    return any(pattern.lower() in (re.sub(r"\s+", blank, each) if blank else each).lower() for each in values)
+    folded = fold_keeping_separators(pattern)
+    lines = re.sub(rb"\r\n(?=[ \t])", b"", raw.partition(b"\r\n\r\n")[0]).decode("utf-8", "replace").split("\r\n")
+    chosen = [line for line in lines if not names or line.partition(":")[0].lower() in names]
+    if blank:
+        chosen = [re.sub(r"\s+", blank, line.replace(":", ": ", 1)) for line in chosen]
+    return any(holds_folded(line, folded) for line in chosen)
 
 
 FOLDING = "accents, compatibility forms and ß: we fold them, Dovecot only letter case"
 ADDRESSES = "addresses: we search them as they are shown, Dovecot as the header writes them"
 CONTRADICTION = "Dovecot contradicts itself: its answers to the conditions, taken together, are ours"
 CUT = "signatures and keys in headers: we keep their first 256 characters"
+CHARSET = "encoded words in a charset that Dovecot does not read"
 BLANKS = "white space in headers: a run of it is one blank for us, Dovecot keeps tabs and what folding left"
-DATE = "Date headers that are missing or not as RFC 5322 writes them"
+DATE = "Date headers that are missing, before 1970, or not as RFC 5322 writes them"
+_UNKNOWN_CHARSET = re.compile(rb"(?i)=\?ks_c_5601-1987\?")
 _ADDRESSES = frozenset({"from", "to", "cc", "bcc", "reply-to", "sender"})
 _PEOPLE: tuple[Field, ...] = ("from", "to", "cc", "bcc")
 _DATE = re.compile(
-    r"(?:[A-Z][a-z]{2}, +)?\d{1,2} +[A-Z][a-z]{2} +(?:19|20)\d\d +\d\d:\d\d(?::\d\d)? +[+-]\d{4}(?: +\([^()]*\))?"
+    r"(?:[A-Z][a-z]{2}, +)?\d{1,2} +[A-Z][a-z]{2} +(?:19[7-9]\d|20\d\d) +\d\d:\d\d(?::\d\d)? +[+-]\d{4}"
+    r"(?: +\([^()]*\))?"
 )

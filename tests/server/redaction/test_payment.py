@@ -77,3 +77,10 @@ def test_an_iban_is_found_in_every_spelling(account: str) -> None:
 @pytest.mark.parametrize("text", ["DE88 3704 0044 0532 0130 00", "DE89 3704 0044 0532", "ZZ89 3704 0044 0532 0130 00"])
 def test_what_has_no_right_check_digits_is_no_iban(text: str) -> None:
     assert found(ibans, text) == []
+
+
+@pytest.mark.parametrize(("rule", "piece"), [(card_numbers, "4 "), (ibans, "DE8900 ")])
+def test_a_mail_made_of_numbers_alone_is_cut_where_looking_ends(rule: object, piece: str) -> None:
+    text = piece * 60_000
+    *_, (_, end) = rule(text)  # type: ignore[operator]
+    assert end == len(text)

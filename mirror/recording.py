@@ -1,0 +1,44 @@
+"""Contents made into records. Only parsing children and tests import this: it brings everything that reads HTML."""
+
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from mirror.columns import envelope_record
+from mirror.content import Content, clean_html
+from mirror.message import Address
+from mirror.record import Record
+from mirror.terms import terms_of
+
+_WAITING_LEVEL, _KEPT_LEVEL = 1, 6
+
+
+def record_of(content: Content) -> Record:
+    """The record of a content."""
+    envelope = envelope_record(content.envelope)
+    html = content.normalised_html
+    people = (content.envelope.from_, content.envelope.to, content.envelope.cc, content.envelope.bcc)
+    return Record(
+        envelope=envelope,
+        text=content.text,
+        preview=content.preview,
+        attachments=json.dumps([asdict(attachment) for attachment in content.attachments], ensure_ascii=False),
+        smallest=min((attachment.size for attachment in content.attachments), default=None),
+        findings=json.dumps(content.findings),
+        headers=json.dumps(content.envelope.headers, ensure_ascii=False),
+        normalised=zlib.compress(html.encode("utf-8"), _WAITING_LEVEL) if html else None,
+        source=content.source,
+        terms=terms_of(content.text, content.envelope.subject, [_searchable(each) for each in people]),
+    )
+
+
+def sanitized(normalised: bytes) -> bytes | None:
+    """The HTML form that readers get, compressed, of a record's normalised HTML; None when nothing is left."""
+    html = clean_html(zlib.decompress(normalised).decode("utf-8"))
+    return zlib.compress(html.encode("utf-8"), _KEPT_LEVEL) if html else None
+
+
+def _searchable(addresses: Sequence[Address]) -> str:
+    """`mirror.fold.people` of the stored form of the addresses."""
+    return ", ".join(f"{each.name} <{each.address}>" if each.name else each.address for each in addresses)
