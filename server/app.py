@@ -24,7 +24,7 @@ from server.attachments import Attachments
 from server.audit import Audit
 from server.auth import Authenticator, Caller, current_caller
 from server.envelope_errors import plain_errors
-from server.gate import Gate, RequireLink, RequireToken, SafeHeaders
+from server.gate import Gate, OneLength, RequireLink, RequireToken, SafeHeaders
 from server.gateway import Gateway, gateway_server
 from server.gateway_accounts import Accounts
 from server.gateway_changes import Changes
@@ -137,7 +137,7 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
                 await stack.enter_async_context(manager.run())
             yield
 
-    return Starlette(
+    app = Starlette(
         lifespan=lifespan,
         routes=[
             Route("/mcp", RequireToken(_mcp(managers), gate)),
@@ -147,10 +147,14 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
         ],
         middleware=[
             Middleware(SafeHeaders),
+            Middleware(OneLength),
             Middleware(TrustedHostMiddleware, allowed_hosts=_hosts(place), www_redirect=False),
             Middleware(_KnownOrigin, known=_transport_security(place).allowed_origins),
         ],
     )
+    # A path with a slash at its end is no route either: a redirect would be an answer before any token is looked at.
+    app.router.redirect_slashes = False
+    return app
 
 
 def build_local(parts: Parts, user: str, profile: str, provider: str | None = None) -> Server[Any]:
@@ -184,7 +188,8 @@ class _KnownOrigin:
 
 
 def _has_port(origin: str, known: str) -> bool:
-    return known.endswith(":*") and origin.startswith(known.removesuffix("*"))
+    port = origin.removeprefix(known.removesuffix("*"))
+    return known.endswith(":*") and port != origin and port.isascii() and port.isdigit()
 
 
 def _mcp(managers: dict[str, StreamableHTTPSessionManager]) -> ASGIApp:
