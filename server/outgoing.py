@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from html.parser import HTMLParser
 
 from config.identity import OutboundPolicy
 from config.pattern import Patterns
@@ -55,6 +56,9 @@ class Words:
             yield self.html
             yield html.unescape(_TAG.sub("", self.html))
             yield html.unescape(_TAG.sub(" ", self.html))
+            pieces = _texts_between_tags(self.html)
+            yield "".join(pieces)
+            yield " ".join(pieces)
 
 
 def check_outbound(
@@ -99,6 +103,25 @@ def _denied_content(words: Words, rules: tuple[str, ...]) -> int | None:
     patterns = _patterns(rules)
     found = (patterns.first_in(form) for text in words.each() for form in _forms(text))
     return min((rule for rule in found if rule is not None), default=None)
+
+
+class _Texts(HTMLParser):
+    """What stands between tags, as a browser tells them apart: values of attributes may hold < and >."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        """One more text."""
+        self.pieces.append(data)
+
+
+def _texts_between_tags(page: str) -> list[str]:
+    parser = _Texts()
+    parser.feed(page)
+    parser.close()
+    return parser.pieces
 
 
 def _forms(text: str) -> set[str]:

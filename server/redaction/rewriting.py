@@ -22,6 +22,7 @@ from mirror.reply import preview_of, quoted_spans
 from server.redaction.codes import CODE_WORDS, one_time_codes, speaks_of_codes
 from server.redaction.links import LINK_LIKE, link_spans
 from server.redaction.markers import CARD_NUMBER, IBAN, LINK, LINK_PART, ONE_TIME_CODE, QUOTED, mark_of
+from server.redaction.media import known_media_type
 from server.redaction.payment import CARD_LIKE, card_numbers, ibans, speaks_of_ibans
 from server.redaction.plain import Span, plain, whole_characters
 
@@ -63,6 +64,9 @@ class Rewriting:
             changes["preview"] = ""
         elif (body := self._body(message.text, is_about_codes)) is not None:
             changes |= {"text": body[0], "preview": body[1]}
+        if any(known_media_type(each.media_type) != each.media_type for each in message.attachments):
+            kinds = (replace(each, media_type=known_media_type(each.media_type)) for each in message.attachments)
+            message = replace(message, attachments=tuple(kinds))
         if in_others or self._reads_lines_alone or self._may_match("\n".join(_short_texts(message))):
             changes |= self._short_texts(message, in_subject, in_others)
         return replace(message, **changes)  # type: ignore[arg-type]

@@ -57,6 +57,21 @@ def test_a_content_rule_that_cannot_be_used_is_named_when_the_file_is_read() -> 
         parse_settings(text, Path("postmirror.toml"))
 
 
+@pytest.mark.parametrize(
+    "page",
+    [
+        "<b>pro</b>ject falcon",
+        "pro<b title='>'>ject falcon</b>",
+        'pro<b title="<">ject falcon</b>',
+        "pro<b title=a'b>ject falcon</b>",
+        "pro<!-- > -->ject falcon",
+        "project<br title='>'>falcon",
+    ],
+)
+def test_tags_do_not_keep_a_words_letters_apart(page: str) -> None:
+    assert denied(Words("", "", html=page), "project falcon") is not None
+
+
 def test_html_counts_for_the_length() -> None:
     policy = OutboundPolicy(to_allow=("*",), max_chars=10)
     assert check_outbound([BOB], Words("1234", "56", "78"), policy, nobody) is None

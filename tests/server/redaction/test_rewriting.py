@@ -137,6 +137,13 @@ def test_a_code_in_a_name_of_a_person_or_a_file_or_in_a_header_is_left_out_where
     assert message.headers == (("X-Ticket", "[code]"), ("Date", "Sun, 1 Mar 2026 12:00:00 +0000"))
 
 
+def test_a_media_type_that_a_sender_made_up_is_not_told() -> None:
+    types = ("application/pdf", "text/x-k-123456", "application/x-secret-plan")
+    mail = replace(MESSAGE, attachments=tuple(Attachment(str(at), "a", each, 5) for at, each in enumerate(types)))
+    kept = [each.media_type for each in read(mail, **OWN).attachments]
+    assert kept == ["application/pdf", "application/octet-stream", "application/octet-stream"]
+
+
 def test_quoted_history_is_left_out_where_the_policy_says_so() -> None:
     text = "Yes.\n\nOn Mon, 2 Mar 2026 Bob wrote:\n> secret\n> more\nBye\n-----Original Message-----\nFrom: x\nsecret"
     message = read(replace(MESSAGE, text=text), quoted="strip")
