@@ -378,6 +378,15 @@ class Profile(Frozen):
             )
         return self
 
+    @model_validator(mode="after")
+    def _answers_only_who_has_written(self) -> "Profile":
+        if "append" in self.allow and self.outbound is not None and self.outbound.reply_only:
+            raise ValueError(
+                'allow: "append" stores mail from whomever a client likes, who could be written to then: '
+                "remove it, or reply_only"
+            )
+        return self
+
 
 class Token(Frozen):
     """A bearer token, known by its digest, and the identity it stands for."""

@@ -118,12 +118,14 @@ class Changing:
     def create_folder(self, caller: Caller, name: str) -> Created:
         """Make a folder. Raises BadFolderName and FolderExists.
 
-        The profile's rules decide by the name alone: what they hide under that name cannot be made.
+        The profile's rules decide by the name, and by the role that a folder has which is named so: what they hide
+        under it cannot be made, whether it is there or not.
         """
         folders = self._folders(caller)
         delimiter = next((each.delimiter for each in folders if each.delimiter), "/")
         check_folder_name(name, delimiter)
-        _require_write(_yet_to_be(name), caller)
+        for role in {"", _role_of(name, delimiter)}:
+            _require_write(_yet_to_be(name, role), caller)
         if any(_is(each, name) and folder_access(each, caller.policy) != "hidden" for each in folders):
             raise FolderExists(name)
         with self._audit.recorded("create_folder", caller):
@@ -228,8 +230,13 @@ def _is(folder: FolderState, name: str) -> bool:
     return folder.name == name or folder.name.upper() == name.upper() == "INBOX"
 
 
-def _yet_to_be(name: str) -> FolderState:
-    return FolderState(0, b"", name, None, (), "", True, None, None, False, 0, 0, 0, "")
+def _yet_to_be(name: str, role: str) -> FolderState:
+    return FolderState(0, b"", name, None, (), role, True, None, None, False, 0, 0, 0, "")
+
+
+def _role_of(name: str, delimiter: str) -> str:
+    [folder] = with_roles([ListedFolder(b"", name, delimiter, (), "", True)])
+    return folder.role
 
 
 def _written(caller: Caller, draft: Draft) -> bytes:

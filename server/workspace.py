@@ -12,6 +12,7 @@ name: link fails where that name exists in any case or normal form, and the next
 after, the folder is walked to again: where it is another one by now, the file goes and the call fails.
 """
 
+import fcntl
 import hashlib
 import os
 import secrets
@@ -98,6 +99,8 @@ class Workspace:
         if len(data) > MAX_FILE:
             raise WorkspaceFull(f"it has {len(data)} bytes; {MAX_FILE} are allowed")
         with self._top() as top:
+            # One at a time, in all processes: what several saves at once come to must fit as well.
+            fcntl.flock(top, fcntl.LOCK_EX)
             # Everything that is there is looked at before anything is made.
             with _walk(top, folders):
                 pass
@@ -321,11 +324,17 @@ def _comparable(name: str) -> str:
 
 
 def _check_room(top: int, size: int, quota: int) -> None:
-    """Raises WorkspaceFull when a file of so many bytes does not fit. Links are counted and not followed."""
+    """Raises WorkspaceFull when a file of so many bytes does not fit. Links are counted and not followed.
+
+    The caller holds the lock: what is unfinished now was left by a process that was killed, and goes.
+    """
     total, files = size, 1
     for _, _, names, folder in os.fwalk(".", dir_fd=top, follow_symlinks=False):
         for name in names:
             with suppress(OSError):
+                if name.startswith(_UNFINISHED):
+                    os.unlink(name, dir_fd=folder)
+                    continue
                 total += os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
             files += 1
     if total > quota or files > MAX_FILES:

@@ -58,6 +58,13 @@ def test_minimal_file_gets_the_defaults(tmp_path: Path) -> None:
             "profiles.assistant.outbound.to_allow",
             "1 item",
         ),
+        (
+            MINIMAL
+            + "\n[profiles.agent]\ntools = 'gateway'\nallow = ['append']\n"
+            + "[profiles.agent.outbound]\nto_allow = ['*']\nreply_only = true\n",
+            "profiles.agent",
+            "remove it, or reply_only",
+        ),
         ("[[tokens]]\nname = 'a'\nsha256 = 'x'\nuser = 'a'\nprofile = 'b'", "tokens.0.sha256", "64 digits"),
         (
             MINIMAL + f"[[tokens]]\nname = 'a'\nsha256 = '{'0' * 64}'\nuser = 'bob'\nprofile = 'assistant'",

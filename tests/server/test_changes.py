@@ -157,6 +157,8 @@ def test_both_folders_must_be_writable_and_nothing_reaches_upstream(box: Box, do
         (NoSuchFolder, lambda: box.outbound.append(box.caller, secret, DRAFT)),
         (NoSuchFolder, lambda: box.outbound.create_folder(box.caller, "Secret too")),
         (NoSuchFolder, lambda: box.outbound.create_folder(box.caller, "Secret plans")),
+        (NoSuchFolder, lambda: box.outbound.create_folder(box.called("no_trash"), "Trash")),
+        (NoSuchFolder, lambda: box.outbound.create_folder(box.called("no_trash"), "Papierkorb")),
         (ReadOnly, lambda: box.outbound.create_folder(box.caller, "Readable")),
         (NoTrash, lambda: box.outbound.delete(box.called("no_trash"), first, permanently=False)),
     ]

@@ -9,6 +9,7 @@ import threading
 import time
 import unicodedata
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,26 @@ def test_quotas_hold(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         place.workspace.save("", "large.bin", b"x" * (module.MAX_FILE + 1))
     with pytest.raises(PathRefused):
         place.workspace.read("most.bin", largest=100)
+
+
+def test_saves_at_once_share_the_quota(place: Place) -> None:
+    def save(number: int) -> bool:
+        try:
+            place.workspace.save(f"all/{number}", "part.bin", b"x" * (QUOTA // 4))
+        except WorkspaceFull:
+            return False
+        return True
+
+    with ThreadPoolExecutor(16) as pool:
+        assert sum(pool.map(save, range(16))) == 3
+    assert sum(each.stat().st_size for each in place.alice.rglob("part.bin")) <= QUOTA
+
+
+def test_what_a_killed_process_left_unfinished_goes_with_the_next_save(place: Place) -> None:
+    left = place.alice / "docs" / ".postmirror-0123456789abcdef01234567"
+    left.write_bytes(b"x" * QUOTA)
+    place.workspace.save("", "next.bin", b"y" * 1_000)
+    assert not left.exists()
 
 
 def swap_for_link(place: Place) -> None:
