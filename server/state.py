@@ -2,6 +2,7 @@
 
 from server.journal import Journal, KeyUsed, StillSending, Submission, TooManySends
 from server.state_file import StateUnavailable
+from server.state_forgotten import Forgetting
 from server.state_tokens import IssuedToken, StoredTokens, TokenExists, TokenRevoked, TokenUnknown, digest
 
 __all__ = [
@@ -10,7 +11,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class State(Journal, StoredTokens):
+class State(Journal, StoredTokens, Forgetting):
     """The open `state.db`. Safe to share between threads; each call is one transaction.
 
     Every call raises StateUnavailable when the file cannot be used.
