@@ -93,6 +93,7 @@ Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 Port = Annotated[int, Field(ge=1, le=65_535)]
 MailAddress = Annotated[str, StringConstraints(pattern=r"^[^\s@<>\"(),:;]+@[^\s@<>\"(),:;]+$", max_length=320)]
 FolderPattern = Annotated[str, StringConstraints(min_length=1, max_length=500), AfterValidator(_folder_pattern)]
+HttpsUrl = Annotated[str, StringConstraints(pattern=r"^https://[^\s]+$", max_length=2_000)]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -171,6 +172,23 @@ class Endpoint(Frozen):
         return self
 
 
+class OAuth(Frozen):
+    """Signing in by OAuth 2, with a client of the operator's own. Presets know everything but client_id.
+
+    redirect_host: what the provider accepts as this machine's name in the address it sends the browser back to.
+    parameters: what else the provider wants to hear when somebody signs in.
+    """
+
+    client_id: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+    client_secret: SecretSource | None = None
+    authorization_url: HttpsUrl
+    token_url: HttpsUrl
+    device_url: HttpsUrl | None = None
+    scopes: tuple[str, ...] = ()
+    redirect_host: Literal["127.0.0.1", "localhost"] = "127.0.0.1"
+    parameters: Mapping[str, str] = Field(default_factory=dict)
+
+
 class OfflineAttachments(Frozen):
     """Which attachments are kept beside the mirror: bytes of one, and of all together (the least used go first)."""
 
@@ -208,10 +226,25 @@ class Provider(Frozen):
     username: str | None = None
     password: SecretSource | None = None
     auth: Literal["password", "oauth2"] = "password"
+    oauth: OAuth | None = None
     imap: Endpoint
     smtp: Endpoint | None = None
     sent_copy: Literal["auto", "append", "none"] = "auto"
     sync: SyncRule = SyncRule()
+
+    @model_validator(mode="after")
+    def _one_way_to_log_in(self) -> "Provider":
+        if self.oauth is not None and self.password is not None:
+            raise ValueError("oauth and password are two ways to log in: leave one out")
+        return self
+
+    def is_signed_in(self, endpoint: Endpoint) -> bool:
+        """Whether this endpoint is logged in to with what a sign-in by OAuth 2 left: unless it has a password."""
+        return self.oauth is not None and endpoint.password is None
+
+    def takes_token(self, endpoint: Endpoint) -> bool:
+        """Whether the secret of this endpoint is an access token and no password."""
+        return self.is_signed_in(endpoint) or self.auth == "oauth2"
 
     def login(self, endpoint: Endpoint) -> tuple[str, SecretSource | None]:
         """User name and secret for this endpoint: its own where it has them, else the provider's."""
@@ -462,10 +495,12 @@ def mirror_folder(data_dir: Path, user: str, provider: str) -> Path:
 
 
 def with_preset(provider: dict[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
-    """A provider table with the hosts, ports and security of a preset under its own keys."""
+    """A provider table with the servers of a preset under its own keys, and the sign-in where it has one."""
     merged = {key: value for key, value in provider.items() if key != "provider"}
     for endpoint in ("imap", "smtp"):
         if endpoint in preset:
             own = merged.get(endpoint, {})
             merged[endpoint] = {**preset[endpoint], **own} if isinstance(own, dict) else own
+    if "oauth" in preset and isinstance(merged.get("oauth"), dict):
+        merged["oauth"] = {**preset["oauth"], **merged["oauth"]}
     return merged

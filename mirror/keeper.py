@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from config.identity import Provider
-from config.secret import SecretUnavailable
 from mirror.backfill import BATCH
+from mirror.credential import Configured, Credential
 from mirror.database import private_folder
 from mirror.errors import (
     AuthenticationRefused,
@@ -57,13 +57,20 @@ class Keeper:
     """Keeps one mirror. run() may be called from any thread, at any time; passes never overlap."""
 
     def __init__(
-        self, name: str, folder: Path, provider: Provider, parsers: Parsers, stopping: threading.Event
+        self,
+        name: str,
+        folder: Path,
+        provider: Provider,
+        parsers: Parsers,
+        stopping: threading.Event,
+        credential: Credential | None = None,
     ) -> None:
         self.name = name
         self.provider = provider
         self.wake_ups: WakeUps | None = None
         self.folder = private_folder(folder)
         self._lock = Lock(folder / "lock")
+        self._credential = credential or Configured(provider, provider.imap)
         self._parsers = parsers
         self._stopping = stopping
         self._store: Store | None = None
@@ -140,7 +147,7 @@ class Keeper:
                 if time.monotonic() < self._not_before:
                     self._retry = True
                     break
-                if self._logins_refused >= LOGINS_REFUSED and self._secret() == self._refused_secret:
+                if self._logins_refused >= LOGINS_REFUSED and self._credential.mark() == self._refused_secret:
                     self._decline()
                     break
                 if not self._attempt() or not (self._again.is_set() and self._pass is None):
@@ -154,13 +161,6 @@ class Keeper:
         if due:
             self._retry = False
         return due
-
-    def _secret(self) -> str:
-        source = self.provider.login(self.provider.imap)[1]
-        try:
-            return "" if source is None else source.read()
-        except SecretUnavailable:
-            return ""
 
     def _decline(self) -> None:
         """Answer whoever waits for a pass that none will be made."""
@@ -178,7 +178,7 @@ class Keeper:
             self._clean_up()
         except AuthenticationRefused as exc:
             self._logins_refused += 1
-            self._refused_secret = self._secret()
+            self._refused_secret = self._credential.mark()
             report, error = None, in_plain_words(exc)
             if self._logins_refused >= LOGINS_REFUSED:
                 error += ". No more attempts are made until the configuration or the secret changes"
@@ -271,7 +271,8 @@ class Keeper:
         return report
 
     def _connect(self) -> Upstream:
-        return Upstream.connect(self.provider, without=self._store.distrusted() if self._store is not None else ())
+        without = self._store.distrusted() if self._store is not None else ()
+        return Upstream.connect(self.provider, without=without, credential=self._credential)
 
     def idle(self, nudged: Callable[["Keeper"], None]) -> None:
         """Listen to INBOX until the process stops: a thread of its own. nudged: called when a pass should be made."""
@@ -280,7 +281,7 @@ class Keeper:
                 self._stopping.wait(1.0)
                 continue
             try:
-                with Upstream.connect(self.provider) as upstream:
+                with Upstream.connect(self.provider, credential=self._credential) as upstream:
                     if not upstream.has("IDLE"):
                         return
                     upstream.examine(b"INBOX")

@@ -38,6 +38,8 @@ from server.links import Links
 from server.live import ConfigurationLost, LiveSettings
 from server.mailbox import Mailboxes
 from server.mirrors import Mirrors
+from server.oauth.grants import Grants
+from server.oauth.source import access_tokens
 from server.outbound import Outbound
 from server.outbox import Follower
 from server.relay import Relay, relay_server
@@ -69,11 +71,12 @@ class Parts:
         """Everything over one data directory. Raises KeyUnsafe."""
         place = live.in_force().settings.server
         key = DataKey(place.data_dir)
-        mirrors, upstreams = Mirrors(place.data_dir), Upstreams()
+        credentials = access_tokens(Grants(state, key))
+        mirrors, upstreams = Mirrors(place.data_dir), Upstreams(credentials)
         state.recover()
         audit = Audit(place.data_dir, key, live.in_force().settings.audit)
         live.subscribe(audit.note)
-        outbound = Outbound(state, mirrors, upstreams, audit)
+        outbound = Outbound(state, mirrors, upstreams, audit, credentials)
         mailboxes, uses = Mailboxes(mirrors, key), LastUses(state)
         follower = Follower(outbound.outbox, lambda: live.in_force().settings.accounts())
         return cls(live, state, mirrors, mailboxes, upstreams, outbound, audit, uses, follower, Links(key), place.url)
