@@ -353,6 +353,12 @@ def clean_up_weekly(db: Database) -> None:
     db.execute("ALTER TABLE mirror ADD COLUMN swept INTEGER NOT NULL DEFAULT 1")
 
 
+@migrations()
+def remember_where_departed_were(db: Database) -> None:
+    """The folder that a departed message was in; 0 for those that left before this."""
+    db.execute("ALTER TABLE departed ADD COLUMN folder INTEGER NOT NULL DEFAULT 0")
+
+
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring a mirror's file to the newest schema. Raises MirrorTooNew when a newer program wrote it."""
     migrate_file(connection, migrations, _too_new)
