@@ -359,6 +359,21 @@ def remember_where_departed_were(db: Database) -> None:
     db.execute("ALTER TABLE departed ADD COLUMN folder INTEGER NOT NULL DEFAULT 0")
 
 
+@migrations()
+def remember_why_an_account_rests(db: Database) -> None:
+    """Until when a server wants to be left alone; which login it refused, by a salted digest, and how often."""
+    for statement in _FIFTH:
+        db.execute(statement)
+
+
+_FIFTH = (
+    "ALTER TABLE mirror ADD COLUMN throttled_until REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE mirror ADD COLUMN logins_refused INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE mirror ADD COLUMN refused_at REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE mirror ADD COLUMN refused_login BLOB",
+)
+
+
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring a mirror's file to the newest schema. Raises MirrorTooNew when a newer program wrote it."""
     migrate_file(connection, migrations, _too_new)
