@@ -50,7 +50,8 @@ Fill
     no search waits for it. Content that no message has used for a while is deleted, and attachments above their total.
 
 A copy or a moved message whose email id (EMAILID, X-GM-MSGID) is known is not fetched again; any other is known by its
-digest once it was. Flags that a pass read before a write of ours do not undo it.
+digest once it was. It goes on with the id of one that left, or whose folder vanished (Courier gives a renamed folder
+another UIDVALIDITY). Flags that a pass read before a write of ours do not undo it.
 
 Failures: UpstreamRefused and UpstreamBroken concern one folder, which is marked, and the pass goes on without it. A
 folder that was never opened, or not for a day, and that the server refuses to open, is closed: no fault, and tried

@@ -18,6 +18,7 @@ from server.auth_command import auth
 from server.cleanup_command import cleanup
 from server.command import ConfigOption
 from server.command import load as _load
+from server.doctor_command import doctor
 from server.init_command import init
 from server.key_command import keys
 from server.outbox_command import outbox
@@ -52,6 +53,7 @@ def main() -> None:
 main.add_command(audit)
 main.add_command(auth)
 main.add_command(cleanup)
+main.add_command(doctor)
 main.add_command(init)
 main.add_command(keys)
 main.add_command(outbox)

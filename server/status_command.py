@@ -89,6 +89,8 @@ def _account(account: AccountState) -> dict[str, Any]:
         "last_pass": _written(account.pass_ended),
         "is_passing": account.is_passing,
         "error": account.error,
+        "throttled_until": _written(account.throttled_until),
+        "logins_refused": account.logins_refused,
         "rung": account.rung,
         "distrusted": dict(account.distrusted),
         "bytes_today": account.bytes_today,
@@ -144,6 +146,10 @@ def _print(console: Console, name: str, mirror: dict[str, Any]) -> None:
 
 def _print_account(console: Console, mirror: dict[str, Any]) -> None:
     _say(console, f"server: {mirror['rung'] or 'not connected yet'}")
+    if mirror["throttled_until"]:
+        _say(console, f"the server asked to be left alone until {mirror['throttled_until']}")
+    if mirror["logins_refused"]:
+        _say(console, f"logins refused in a row: {mirror['logins_refused']}")
     for capability, reason in mirror["distrusted"].items():
         _say(console, f"not used for a week, since the server broke it: {capability} ({reason})")
     limit = f" of {_octets(mirror['daily_bytes'])} a day" if mirror["daily_bytes"] else ""

@@ -113,19 +113,27 @@ def submit(
         smtp.close()
 
 
-def check_login(endpoint: Endpoint, login: Login) -> None:
-    """Returns when the server lets this login in; nothing is sent.
+def check_login(endpoint: Endpoint, login: Login, senders: Sequence[str] = ()) -> dict[str, str]:
+    """Returns when the server lets this login in, with its replies to senders that it refuses; nothing is sent.
 
-    Raises SubmissionUnavailable or AuthenticationRefused.
+    Addresses outside ASCII are left out. Raises SubmissionUnavailable or AuthenticationRefused.
     """
     smtp = Conversation(PATIENCE)
+    refused = {}
     try:
         with _nothing_sent():
             smtp.open(endpoint)
             _log_in(smtp, login)
+            for sender in filter(str.isascii, senders):
+                code, text = smtp.docmd("MAIL", f"FROM:<{sender}>")
+                if code >= 500:
+                    refused[sender] = _reply(code, text)
+                smtp.docmd("RSET")
+        with suppress(*Broken):
             smtp.docmd("QUIT")
     finally:
         smtp.close()
+    return refused
 
 
 @contextmanager

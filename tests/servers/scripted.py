@@ -20,19 +20,29 @@ _ALWAYS = {"AUTHENTICATE", "CAPABILITY", "CLOSE", "ENABLE", "ID", "LOGIN", "LOGO
 
 
 class ScriptedImap:
-    """One scripted server on `port`. commands: everything that was asked, without tags. responses: what logins said."""
+    """One scripted server on `port`. commands: everything that was asked, without tags. responses: what logins said.
 
-    def __init__(self, script: Sequence[tuple[str, bytes | None]], *, capability: str = "IMAP4rev1") -> None:
+    greeting: its last words.
+    """
+
+    def __init__(
+        self,
+        script: Sequence[tuple[str, bytes | None]],
+        *,
+        capability: str = "IMAP4rev1",
+        greeting: str = "ready",
+    ) -> None:
         self.commands: list[str] = []
         self.unexpected: list[str] = []
         self.responses: list[bytes] = []
         self._script = list(script)
         self._capability = capability.encode("ascii")
+        self._greeting = greeting.encode("ascii")
         scripted = self
 
         class Session(socketserver.StreamRequestHandler):
             def handle(self) -> None:
-                self.wfile.write(b"* OK [CAPABILITY %s] ready\r\n" % scripted._capability)
+                self.wfile.write(b"* OK [CAPABILITY %s] %s\r\n" % (scripted._capability, scripted._greeting))
                 while line := self._line():
                     tag, _, command = line.rstrip(b"\r\n").partition(b" ")
                     answer = scripted._answer((command or tag).decode("utf-8", "replace"))
