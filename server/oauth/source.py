@@ -62,12 +62,12 @@ class AccessToken:
             raise UpstreamUnavailable(f"the sign-in cannot be used now: {exc}") from exc
 
     def mark(self) -> str:
-        """What changes when somebody signs in."""
+        """What changes when somebody signs in, or the client is another."""
         try:
             sign_in = self._grants.find(*self._mailbox)
         except FileUnusable:
             return ""
-        return "" if sign_in is None else f"{sign_in.signed_in}"
+        return "" if sign_in is None else f"{sign_in.signed_in} {self._oauth.model_dump_json()}"
 
     def _tokens(self) -> tuple[Tokens, SignIn]:
         sign_in = self._grants.find(*self._mailbox)

@@ -33,6 +33,11 @@ class Signed:
         answer = httpx2.get(url, verify=context, follow_redirects=True)
         assert answer.is_success
 
+    def doctor(self) -> dict[str, str]:
+        """What doctor finds to mend, by the name of the fault."""
+        found = json.loads(self.newcomer.run("doctor", "--json").stdout)
+        return {each["name"]: each["fix"] for each in found["findings"] if each["state"] == "fail"}
+
     def status(self) -> dict[str, object]:
         """What status says of the sign-in."""
         found = json.loads(self.newcomer.run("status", "--json").stdout)["me/work"]["sign_in"]
@@ -85,6 +90,7 @@ def test_by_the_browser_of_this_machine_and_mirrored_with_tokens_that_are_renewe
     assert before.returncode == 1
     assert "postmirror auth login me/work" in before.stdout + before.stderr
     assert signed.status()["state"] == "none"
+    assert signed.doctor() == {"sign-in": "postmirror auth login me/work"}
     terminal = newcomer.on_a_terminal("auth", "login", "me/work", "--no-browser")
     url = url_of(terminal)
     assert "login_hint=alice%40example.org" in url
@@ -92,6 +98,7 @@ def test_by_the_browser_of_this_machine_and_mirrored_with_tokens_that_are_renewe
     terminal.expect("signed in to me/work; it is renewed by itself")
     terminal.expect(pexpect.EOF)
     assert signed.status()["state"] == "signed_in"
+    assert signed.doctor() == {}
     assert newcomer.run("sync").returncode == 0
     signed.authority.expire()
     assert newcomer.run("sync").returncode == 0
