@@ -5,6 +5,7 @@ Everything here is data that was checked on the way in. Reading the file is `con
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from ipaddress import ip_network
 from pathlib import Path
@@ -367,49 +368,72 @@ class Limits(Frozen):
     count_reads: bool = False
 
 
-Grant = Literal["send", "reply", "move", "delete", "mark", "download", "create_folder", "append"]
-"""What a gateway profile may be allowed beside reading, each a tool."""
+@dataclass(frozen=True, slots=True)
+class ToolSet:
+    """Names of tools. usual: those that write and are there by default; rare: those that a profile has to name."""
+
+    reading: tuple[str, ...]
+    usual: tuple[str, ...]
+    rare: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every one."""
+        return self.reading + self.usual + self.rare
+
+    def named(self, word: str) -> tuple[str, ...]:
+        """Those that a word of a profile means: a name, or the verb that names begin with."""
+        return tuple(name for name in self.names if name == word or name.startswith(f"{word}_"))
 
 
-TOOL_NAMES: Mapping[str, tuple[str, ...]] = {
-    "relay": (
-        *("list_folders", "list_messages", "search_messages", "read_message", "read_messages", "send_message"),
-        "update_message_flags",
+TOOL_SETS: Mapping[str, ToolSet] = {
+    "relay": ToolSet(
+        ("list_folders", "list_messages", "search_messages", "read_message", "read_messages"),
+        ("send_message", "update_message_flags"),
     ),
-    "gateway": (
-        *("list_accounts", "list_folders", "search_emails", "get_email", "send_email", "reply_email", "move_email"),
-        *("delete_email", "mark_email_read", "download_attachment", "create_folder", "append_email"),
+    "gateway": ToolSet(
+        ("list_accounts", "list_folders", "search_emails", "get_email"),
+        ("send_email", "reply_email", "move_email", "delete_email", "mark_email_read", "download_attachment"),
+        ("create_folder", "append_email"),
     ),
 }
-"""The tools of each set."""
 
 
 class Profile(Frozen):
-    """What a token may see and do. tool_allow: the tools of the set that there are, None for every one."""
+    """What a token may see and do.
+
+    allow: the tools there are, by name or verb; a list that names no reading tool leaves all of those. None: the usual.
+    """
 
     tools: Literal["relay", "gateway"] = "relay"
-    tool_allow: tuple[str, ...] | None = None
+    allow: tuple[str, ...] | None = None
     folders: tuple[FolderRule, ...] = ()
     content: ContentPolicy = ContentPolicy()
     outbound: OutboundPolicy | None = None
     limits: Limits = Limits()
-    allow: tuple[Grant, ...] = ("send", "reply", "move", "delete", "mark", "download")
 
     @model_validator(mode="after")
     def _allows_tools_of_its_set(self) -> "Profile":
-        known = TOOL_NAMES[self.tools]
-        if unknown := [name for name in self.tool_allow or () if name not in known]:
-            raise ValueError(f"tool_allow: the {self.tools} tools have no {unknown[0]!r}; there are {', '.join(known)}")
+        known = TOOL_SETS[self.tools]
+        if unknown := [word for word in self.allow or () if not known.named(word)]:
+            names = ", ".join(known.names)
+            raise ValueError(f"allow: the {self.tools} tools have no {unknown[0]!r}; there are {names}")
         return self
 
     @model_validator(mode="after")
     def _of_the_gateway(self) -> "Profile":
         of_accounts = self.limits.model_fields_set & {"imap_per_minute", "smtp_per_hour", "count_reads"}
-        if self.tools != "gateway" and ("allow" in self.model_fields_set or of_accounts):
-            raise ValueError(
-                'allow, imap_per_minute, smtp_per_hour and count_reads are for tools = "gateway": remove them'
-            )
+        if self.tools != "gateway" and of_accounts:
+            raise ValueError('imap_per_minute, smtp_per_hour and count_reads are for tools = "gateway": remove them')
         return self
+
+    def allows(self, tool: str) -> bool:
+        """Whether a tool of its set is there, as far as the list of tools goes."""
+        known = TOOL_SETS[self.tools]
+        if self.allow is None:
+            return tool in known.reading + known.usual
+        named = {name for word in self.allow for name in known.named(word)}
+        return tool in named or (tool in known.reading and named.isdisjoint(known.reading))
 
 
 class Token(Frozen):

@@ -105,8 +105,8 @@ def _always(_: Profile) -> bool:
 class Tool(Generic[A]):
     """One tool. description: product text, read by models. run: called on a thread, its result becomes the answer.
 
-    granted: whether a profile may have this tool. operation: what has failed after a fault of ours, in the error
-    text that the gateway tools promise; "" for that of the others.
+    granted: whether what a profile may see and do leaves this tool something to do. operation: what has failed after a
+    fault of ours, in the error text that the gateway tools promise; "" for that of the others.
     """
 
     name: str
@@ -130,7 +130,7 @@ class Tool(Generic[A]):
 
     def is_offered(self, profile: Profile) -> bool:
         """Whether there is this tool for a profile."""
-        return (profile.tool_allow is None or self.name in profile.tool_allow) and self.granted(profile)
+        return profile.allows(self.name) and self.granted(profile)
 
     def call(self, caller: Caller, arguments: Mapping[str, Any]) -> Noted:
         """Check the arguments and run it. Raises Declined for everything that a client can mend."""
