@@ -23,6 +23,7 @@ from mirror.query.vocabulary import Vocabulary
 from mirror.query.words import rebuild
 from mirror.rest import Rest
 from mirror.schema import migrate
+from mirror.spool import sweep_spool
 from mirror.store_cleanup import StoredCleanup
 from mirror.store_contents import Hole, StoredContents
 from mirror.store_folders import Checkpoint, FolderRow, StoredFolders
@@ -61,6 +62,7 @@ class Store(StoredFolders, StoredRebinding, StoredContents, StoredCleanup):
         if repair:
             self._fold_again()
             self.forget_set_aside()
+            sweep_spool(folder)
         self.attempts = Attempts(self._connection)
         self.blobs = Blobs(folder, self._connection)
         self.rest = Rest(self._connection)
