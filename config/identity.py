@@ -5,6 +5,7 @@ Everything here is data that was checked on the way in. Reading the file is `con
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from ipaddress import ip_network
 from pathlib import Path
@@ -93,6 +94,7 @@ Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 Port = Annotated[int, Field(ge=1, le=65_535)]
 MailAddress = Annotated[str, StringConstraints(pattern=r"^[^\s@<>\"(),:;]+@[^\s@<>\"(),:;]+$", max_length=320)]
 FolderPattern = Annotated[str, StringConstraints(min_length=1, max_length=500), AfterValidator(_folder_pattern)]
+HttpsUrl = Annotated[str, StringConstraints(pattern=r"^https://[^\s]+$", max_length=2_000)]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -171,6 +173,23 @@ class Endpoint(Frozen):
         return self
 
 
+class OAuth(Frozen):
+    """Signing in by OAuth 2, with a client of the operator's own. Presets know everything but client_id.
+
+    redirect_host: what the provider accepts as this machine's name in the address it sends the browser back to.
+    parameters: what else the provider wants to hear when somebody signs in.
+    """
+
+    client_id: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+    client_secret: SecretSource | None = None
+    authorization_url: HttpsUrl
+    token_url: HttpsUrl
+    device_url: HttpsUrl | None = None
+    scopes: tuple[str, ...] = ()
+    redirect_host: Literal["127.0.0.1", "localhost"] = "127.0.0.1"
+    parameters: Mapping[str, str] = Field(default_factory=dict)
+
+
 class OfflineAttachments(Frozen):
     """Which attachments are kept beside the mirror: bytes of one, and of all together (the least used go first)."""
 
@@ -208,10 +227,25 @@ class Provider(Frozen):
     username: str | None = None
     password: SecretSource | None = None
     auth: Literal["password", "oauth2"] = "password"
+    oauth: OAuth | None = None
     imap: Endpoint
     smtp: Endpoint | None = None
     sent_copy: Literal["auto", "append", "none"] = "auto"
     sync: SyncRule = SyncRule()
+
+    @model_validator(mode="after")
+    def _one_way_to_log_in(self) -> "Provider":
+        if self.oauth is not None and self.password is not None:
+            raise ValueError("oauth and password are two ways to log in: leave one out")
+        return self
+
+    def is_signed_in(self, endpoint: Endpoint) -> bool:
+        """Whether this endpoint is logged in to with what a sign-in by OAuth 2 left: unless it has a password."""
+        return self.oauth is not None and endpoint.password is None
+
+    def takes_token(self, endpoint: Endpoint) -> bool:
+        """Whether the secret of this endpoint is an access token and no password."""
+        return self.is_signed_in(endpoint) or self.auth == "oauth2"
 
     def login(self, endpoint: Endpoint) -> tuple[str, SecretSource | None]:
         """User name and secret for this endpoint: its own where it has them, else the provider's."""
@@ -334,49 +368,72 @@ class Limits(Frozen):
     count_reads: bool = False
 
 
-Grant = Literal["send", "reply", "move", "delete", "mark", "download", "create_folder", "append"]
-"""What a gateway profile may be allowed beside reading, each a tool."""
+@dataclass(frozen=True, slots=True)
+class ToolSet:
+    """Names of tools. usual: those that write and are there by default; rare: those that a profile has to name."""
+
+    reading: tuple[str, ...]
+    usual: tuple[str, ...]
+    rare: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every one."""
+        return self.reading + self.usual + self.rare
+
+    def named(self, word: str) -> tuple[str, ...]:
+        """Those that a word of a profile means: a name, or the verb that names begin with."""
+        return tuple(name for name in self.names if name == word or name.startswith(f"{word}_"))
 
 
-TOOL_NAMES: Mapping[str, tuple[str, ...]] = {
-    "relay": (
-        *("list_folders", "list_messages", "search_messages", "read_message", "read_messages", "send_message"),
-        "update_message_flags",
+TOOL_SETS: Mapping[str, ToolSet] = {
+    "relay": ToolSet(
+        ("list_folders", "list_messages", "search_messages", "read_message", "read_messages"),
+        ("send_message", "update_message_flags"),
     ),
-    "gateway": (
-        *("list_accounts", "list_folders", "search_emails", "get_email", "send_email", "reply_email", "move_email"),
-        *("delete_email", "mark_email_read", "download_attachment", "create_folder", "append_email"),
+    "gateway": ToolSet(
+        ("list_accounts", "list_folders", "search_emails", "get_email"),
+        ("send_email", "reply_email", "move_email", "delete_email", "mark_email_read", "download_attachment"),
+        ("create_folder", "append_email"),
     ),
 }
-"""The tools of each set."""
 
 
 class Profile(Frozen):
-    """What a token may see and do. tool_allow: the tools of the set that there are, None for every one."""
+    """What a token may see and do.
+
+    allow: the tools there are, by name or verb; a list that names no reading tool leaves all of those. None: the usual.
+    """
 
     tools: Literal["relay", "gateway"] = "relay"
-    tool_allow: tuple[str, ...] | None = None
+    allow: tuple[str, ...] | None = None
     folders: tuple[FolderRule, ...] = ()
     content: ContentPolicy = ContentPolicy()
     outbound: OutboundPolicy | None = None
     limits: Limits = Limits()
-    allow: tuple[Grant, ...] = ("send", "reply", "move", "delete", "mark", "download")
 
     @model_validator(mode="after")
     def _allows_tools_of_its_set(self) -> "Profile":
-        known = TOOL_NAMES[self.tools]
-        if unknown := [name for name in self.tool_allow or () if name not in known]:
-            raise ValueError(f"tool_allow: the {self.tools} tools have no {unknown[0]!r}; there are {', '.join(known)}")
+        known = TOOL_SETS[self.tools]
+        if unknown := [word for word in self.allow or () if not known.named(word)]:
+            names = ", ".join(known.names)
+            raise ValueError(f"allow: the {self.tools} tools have no {unknown[0]!r}; there are {names}")
         return self
 
     @model_validator(mode="after")
     def _of_the_gateway(self) -> "Profile":
         of_accounts = self.limits.model_fields_set & {"imap_per_minute", "smtp_per_hour", "count_reads"}
-        if self.tools != "gateway" and ("allow" in self.model_fields_set or of_accounts):
-            raise ValueError(
-                'allow, imap_per_minute, smtp_per_hour and count_reads are for tools = "gateway": remove them'
-            )
+        if self.tools != "gateway" and of_accounts:
+            raise ValueError('imap_per_minute, smtp_per_hour and count_reads are for tools = "gateway": remove them')
         return self
+
+    def allows(self, tool: str) -> bool:
+        """Whether a tool of its set is there, as far as the list of tools goes."""
+        known = TOOL_SETS[self.tools]
+        if self.allow is None:
+            return tool in known.reading + known.usual
+        named = {name for word in self.allow for name in known.named(word)}
+        return tool in named or (tool in known.reading and named.isdisjoint(known.reading))
 
 
 class Token(Frozen):
@@ -462,10 +519,12 @@ def mirror_folder(data_dir: Path, user: str, provider: str) -> Path:
 
 
 def with_preset(provider: dict[str, Any], preset: Mapping[str, Any]) -> dict[str, Any]:
-    """A provider table with the hosts, ports and security of a preset under its own keys."""
+    """A provider table with the servers of a preset under its own keys, and the sign-in where it has one."""
     merged = {key: value for key, value in provider.items() if key != "provider"}
     for endpoint in ("imap", "smtp"):
         if endpoint in preset:
             own = merged.get(endpoint, {})
             merged[endpoint] = {**preset[endpoint], **own} if isinstance(own, dict) else own
+    if "oauth" in preset and isinstance(merged.get("oauth"), dict):
+        merged["oauth"] = {**preset["oauth"], **merged["oauth"]}
     return merged

@@ -14,6 +14,7 @@ from config.settings import ConfigError
 from mirror.errors import MirrorError
 from mirror.log import configure_logging
 from server.audit_command import audit
+from server.auth_command import auth
 from server.backup_command import backup, restore
 from server.cleanup_command import cleanup
 from server.command import ConfigOption
@@ -52,6 +53,7 @@ def main() -> None:
 
 
 main.add_command(audit)
+main.add_command(auth)
 main.add_command(backup)
 main.add_command(cleanup)
 main.add_command(doctor)
@@ -143,7 +145,10 @@ def config_check(config_path: Path | None) -> None:
             _, secret = provider.login(endpoint)
             place = f"users.{user}.providers.{name}.{kind}"
             try:
-                if secret is None:
+                if provider.oauth is not None and provider.is_signed_in(endpoint):
+                    if provider.oauth.client_secret is not None:
+                        provider.oauth.client_secret.read()
+                elif secret is None:
                     problems.append(f"{place}: there is no password; set password")
                 elif not secret.read():
                     problems.append(f"{place}: the password is empty")

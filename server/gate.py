@@ -251,6 +251,25 @@ class SafeHeaders:
         await self._app(scope, receive, send_with_headers)
 
 
+class OneLength:
+    """ASGI: refuses requests that say twice how long they are, and hangs up (RFC 9112 6.1).
+
+    A proxy may go by the other length, and take for a part of this request what is read here as the next one.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        names = {name for name, _ in scope["headers"]} if scope["type"] == "http" else set()
+        if {b"content-length", b"transfer-encoding"} <= names:
+            refusal = Response("Content-Length and Transfer-Encoding exclude each other", 400, {"Connection": "close"})
+            await refusal(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
 def peer_of(scope: Scope) -> str:
     """Who sends a request, as far as limits go: an IPv4 address, or the /64 of an IPv6 address."""
     client = scope.get("client")

@@ -113,7 +113,8 @@ class Sight:
         allowed = allowed_attachments(message.attachments, policy.attachments)
         if allowed != message.attachments:
             changes["attachments"] = allowed
-        findings = {name: count for name, count in message.findings.items() if _may_be_told(name, policy)}
+        has_all = allowed == tuple(message.attachments)
+        findings = {name: count for name, count in message.findings.items() if _may_be_told(name, policy, has_all)}
         if findings != message.findings:
             changes["findings"] = findings
         shown = replace(message, **changes) if changes else message
@@ -145,10 +146,10 @@ def _octets(shown: MirroredMessage, policy: ContentPolicy) -> int:
     return text + sum(attachment.size for attachment in shown.attachments)
 
 
-def _may_be_told(finding: str, policy: ContentPolicy) -> bool:
-    """Whether a finding is about something that the policy shows."""
+def _may_be_told(finding: str, policy: ContentPolicy, has_all_attachments: bool) -> bool:
+    """Whether a finding is about something that the policy shows. One about attachments may be about any of them."""
     if finding.startswith("att_"):
-        return policy.attachments is not False
+        return policy.attachments is not False and has_all_attachments
     return policy.bodies or finding in _OF_THE_SENDER
 
 

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Annotated, Any, Generic, TypeVar
 
 import anyio
-import anyio.to_thread
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
@@ -36,6 +35,7 @@ from config.identity import Profile
 from server.audit import Audit
 from server.auth import Caller
 from server.live import ConfigurationLost
+from server.long_call import Abandoned, on_thread
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +46,7 @@ _MAX_NAME_CHARS = 64
 
 FAILED = "Failed to {operation}. Check server logs for details."
 INTERNAL = "Internal error, reference {reference}. The operator finds it in the log."
+ABANDONED = "The call was given up, because its client no longer waits."
 LOST = "The configuration cannot be read; ask the operator."
 
 
@@ -104,8 +105,8 @@ def _always(_: Profile) -> bool:
 class Tool(Generic[A]):
     """One tool. description: product text, read by models. run: called on a thread, its result becomes the answer.
 
-    granted: whether a profile may have this tool. operation: what has failed after a fault of ours, in the error
-    text that the gateway tools promise; "" for that of the others.
+    granted: whether what a profile may see and do leaves this tool something to do. operation: what has failed after a
+    fault of ours, in the error text that the gateway tools promise; "" for that of the others.
     """
 
     name: str
@@ -129,7 +130,7 @@ class Tool(Generic[A]):
 
     def is_offered(self, profile: Profile) -> bool:
         """Whether there is this tool for a profile."""
-        return (profile.tool_allow is None or self.name in profile.tool_allow) and self.granted(profile)
+        return profile.allows(self.name) and self.granted(profile)
 
     def call(self, caller: Caller, arguments: Mapping[str, Any]) -> Noted:
         """Check the arguments and run it. Raises Declined for everything that a client can mend."""
@@ -186,7 +187,7 @@ def tool_server(
         profile = caller().policy
         return ListToolsResult(tools=[described[tool.name] for tool in tools if tool.is_offered(profile)])
 
-    async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         tool = by_name.get(params.name)
         if tool is None:
             audit.note("tool", "unknown", caller())
@@ -194,7 +195,7 @@ def tool_server(
         if not threads:
             threads.append(anyio.CapacityLimiter(THREADS))
         work = partial(_answer, tool, caller, audit, params.arguments or {})
-        return await anyio.to_thread.run_sync(work, limiter=threads[0])
+        return await on_thread(context, work, threads[0])
 
     return Server(
         name,
@@ -230,6 +231,9 @@ def _answer(
         return _result(str(exc), details=exc.details, is_error=True)
     except ConfigurationLost:
         return _result(LOST, is_error=True)
+    except Abandoned:
+        audit.note("tool", "abandoned", who, tool=tool.name)
+        return _result(ABANDONED, is_error=True)
     except Exception as exc:  # noqa: BLE001 - the boundary: a fault of ours must not show its insides to a client
         reference = failed(f"tool {tool.name}", exc)
         audit.note("tool", "error", who, tool=tool.name, reference=reference)

@@ -17,6 +17,7 @@ from config.identity import Provider
 from mirror.credential import Configured, Credential
 from mirror.errors import (
     AuthenticationRefused,
+    SignInNeeded,
     UpstreamBroken,
     UpstreamError,
     UpstreamRefused,
@@ -142,7 +143,7 @@ class Session:
                 # imaplib asked when it connected; what was said before STARTTLS does not count (RFC 9051 6.2.1).
                 before = None if endpoint.security == "starttls" else client._imap.capabilities  # noqa: SLF001
                 user = provider.login(endpoint)[0]
-                session._log_in(user, secret, before, is_token=provider.auth == "oauth2")
+                session._log_in(user, secret, before, is_token=provider.takes_token(endpoint))
             client.socket().settimeout(read_timeout)
         except BaseException as exc:
             if client is not None:
@@ -173,6 +174,8 @@ class Session:
                 raise UpstreamThrottled(f"the server throttles this account: {said}", seconds) from exc
             if "BAD" in said or is_passing(said):
                 raise UpstreamUnavailable(f"the server does not log in anybody now: {said}") from exc
+            if is_token:
+                raise SignInNeeded(f"the server does not accept the access token for this user name: {said}") from exc
             raise AuthenticationRefused("the server does not accept the user name or password") from exc
         self._capabilities = self._ask_capabilities()
         if self.has("ID"):

@@ -27,6 +27,8 @@ from server.redaction.plain import Span, plain, whole_characters
 
 _REMEMBERED_CHARS = 4_000_000
 _FIRST_LINES = 2_000
+_STRUCTURED = frozenset(("date", "received", "message-id", "in-reply-to", "references"))
+"""Header fields whose numbers are no codes."""
 Deletion = tuple[int, int, str]
 """Where something is left out, and the mark that stands for it."""
 _Key = tuple[bool, str]
@@ -55,18 +57,25 @@ class Rewriting:
         is_about_codes = self._codes and _speaks_of_codes(message.subject)
         # A code may stand in the subject and the words for it in the text, which may still have to be fetched.
         in_subject = self._codes and (message.text is None or _speaks_of_codes(message.text[:_FIRST_LINES]))
+        in_others = in_subject or is_about_codes
         changes: dict[str, object] = {"html": None}
         if message.text is None:
             changes["preview"] = ""
         elif (body := self._body(message.text, is_about_codes)) is not None:
             changes |= {"text": body[0], "preview": body[1]}
-        if in_subject or self._reads_lines_alone or self._may_match("\n".join(_short_texts(message))):
-            changes |= self._short_texts(message, in_subject)
+        if in_others or self._reads_lines_alone or self._may_match("\n".join(_short_texts(message))):
+            changes |= self._short_texts(message, in_subject, in_others)
         return replace(message, **changes)  # type: ignore[arg-type]
 
-    def _short_texts(self, message: MirroredMessage, in_subject: bool) -> dict[str, object]:
+    def _short_texts(self, message: MirroredMessage, in_subject: bool, in_others: bool) -> dict[str, object]:
+        """in_subject, in_others: whether codes are everywhere in the subject, in other texts that a writer chooses."""
+
         def people(addresses: tuple[Address, ...]) -> tuple[Address, ...]:
-            return tuple(Address(self._line(each.name), self._line(each.address)) for each in addresses)
+            return tuple(Address(self._line(each.name, in_others), self._line(each.address)) for each in addresses)
+
+        def header(name: str, value: str) -> str:
+            known = name.lower()
+            return self._line(value, in_subject if known == "subject" else in_others and known not in _STRUCTURED)
 
         def identifier(text: str) -> str:
             return text if self._line(text) == text else ""
@@ -82,15 +91,12 @@ class Rewriting:
             "in_reply_to": identifier(message.in_reply_to),
             "references": tuple(filter(None, map(identifier, message.references))),
             "attachments": tuple(
-                replace(each, filename=self._line(each.filename), content_id=identifier(each.content_id))
+                replace(each, filename=self._line(each.filename, in_others), content_id=identifier(each.content_id))
                 for each in message.attachments
             ),
             "headers": None
             if message.headers is None
-            else tuple(
-                (self._line(name), self._line(value, in_subject and name.lower() == "subject"))
-                for name, value in message.headers
-            ),
+            else tuple((self._line(name), header(name, value)) for name, value in message.headers),
         }
 
     def _line(self, text: str, has_codes: bool = False) -> str:

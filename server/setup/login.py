@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from config.secret import SecretSource, SecretUnavailable
+from mirror.credential import InMemory
 from mirror.errors import AuthenticationRefused, MirrorError, UpstreamUnavailable, in_plain_words
 from mirror.upstream import Upstream
 from server.setup.account import Account
@@ -40,21 +41,6 @@ class LoggedIn:
     mailbox: Mailbox
     secret: str | None
     place: Place | None
-
-
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """A secret in memory, as a credential: tried once."""
-
-    word: str
-
-    def secret(self, refused: str = "") -> str:
-        """The secret."""
-        return self.word
-
-    def mark(self) -> str:
-        """The secret too: it never changes."""
-        return self.word
 
 
 class FirstLogin:
@@ -153,7 +139,7 @@ class FirstLogin:
 
     def _look(self, account: Account, secret: str) -> Mailbox:
         try:
-            return look(account.provider(self._config), Typed(secret))
+            return look(account.provider(self._config), InMemory(secret))
         except AuthenticationRefused:
             raise
         except MirrorError as exc:

@@ -160,7 +160,7 @@ class Setup:
             secret = logged_in.secret if provider.smtp.password is None else None
             if secret is None and source is not None:
                 secret = source.read()
-            check_login(provider.smtp, Login(user, secret or "", is_token=provider.auth == "oauth2"))
+            check_login(provider.smtp, Login(user, secret or "", is_token=provider.takes_token(provider.smtp)))
         except (SubmissionUnavailable, AuthenticationRefused, RuntimeError) as exc:
             self._say(
                 f"Reading works, but {provider.smtp.host} does not let us in for sending: {exc}. Nothing can be sent "

@@ -262,5 +262,6 @@ def test_a_foreign_origin_is_refused_on_every_path(door: Door, path: str) -> Non
     def status(**headers: str) -> int:
         return door.http.get(f"{door.url}{path}", headers=headers).status_code
 
-    assert status(Origin="https://evil.example") == 403
+    for foreign in ("https://evil.example", "http://localhost:evil.example", "http://localhost:80@evil.example"):
+        assert status(Origin=foreign) == 403
     assert status(Origin="http://localhost:3000") == status() != 403

@@ -307,6 +307,14 @@ def test_findings_about_what_is_withheld_are_withheld_too(policy: ContentPolicy,
     assert set(shown.findings) == told
 
 
+def test_a_finding_about_attachments_is_withheld_where_one_of_them_is() -> None:
+    message = replace(MESSAGE, attachments=(Attachment("2", "run.exe", "application/octet-stream", 9),))
+    flagged = replace(message, findings={"att_active_type": 1})
+    shown = visible(flagged, ContentPolicy(attachments=AttachmentRule(types=("application/pdf",))), NOW)
+    assert shown is not None
+    assert (shown.attachments, dict(shown.findings)) == ((), {})
+
+
 @pytest.mark.parametrize(
     ("policy", "is_whole"),
     [

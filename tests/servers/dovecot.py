@@ -131,7 +131,6 @@ class Dovecot:
     password = PASSWORD
     prefix = ""
     delimiter = "/"
-    keeps_uidvalidity = True
 
     def __init__(self, *, capability: str = "", tls: bool = True, settings: str = "") -> None:
         program = shutil.which("dovecot", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin:/opt/homebrew/sbin")

@@ -32,10 +32,25 @@ def found(text: str, *, everywhere: bool = False) -> list[str]:
         ("\u8a8d\u8a3c\u756a\u53f7 \uff18\uff12\uff19\uff11\uff13\uff11", "\uff18\uff12\uff19\uff11\uff13\uff11"),
         ("\uc778\uc99d\ubc88\ud638 829131", "829131"),
         ("Your verifi\u200bcation code is 12\u200b3456", "12\u200b3456"),
+        ("Type this verification\ncode in: 482913", "482913"),
+        ("Your login code: x7k9qz", "x7k9qz"),
+        ("Your login code: x7K-9qz", "x7K-9qz"),
+        ("Your login code: 482-91307", "482-91307"),
+        ("Your login code: 482 - 913", "482 - 913"),
+        ("Your login code:\n482\n913", "482\n913"),
     ],
 )
 def test_a_code_is_found_beside_the_words_for_one(text: str, code: str) -> None:
     assert found(text) == [code]
+
+
+@pytest.mark.parametrize("code", ["4829", "482913", "48291307", "X7K9QZ", "x7k9qz"])
+@pytest.mark.parametrize(
+    "between", [" | ", "\n", "\n\n", "\n- ", "\n> ", ", ", ".", "/", ":", "_", "\u00b7", " \u2003 ", "\U0001f449"]
+)
+def test_a_code_with_each_character_in_a_box_of_its_own_is_one_code(code: str, between: str) -> None:
+    shown = between.join(code)
+    assert found(f"Your verification code is:\n\n{shown}\n\nIt expires in 10min.") == [shown]
 
 
 @pytest.mark.parametrize(
@@ -44,6 +59,7 @@ def test_a_code_is_found_beside_the_words_for_one(text: str, code: str) -> None:
         "Meeting 2026 in room 4711",
         "The parcel 482913 has arrived",
         "Your verification code comes by post on 2026-11-30 at 10:45 and costs 20.50",
+        "Your verification code comes on the 10th at 9am, within 15min, in 2 letters",
         f"Your security code was changed.{' ' * 400}Room 4711",
     ],
 )

@@ -118,6 +118,25 @@ def test_a_code_is_left_out_where_only_the_subject_or_only_the_text_speaks_of_on
     assert unread.subject == "[code]"
 
 
+@pytest.mark.parametrize(
+    "speaks", [{"subject": "Your login code", "text": "See the file."}, {"text": "Your login code:"}]
+)
+def test_a_code_in_a_name_of_a_person_or_a_file_or_in_a_header_is_left_out_where_the_mail_speaks_of_one(
+    speaks: dict[str, Any],
+) -> None:
+    mail = replace(
+        MESSAGE,
+        **speaks,
+        from_=(Address("Shop 482913", "shop2026@example.org"),),
+        attachments=(Attachment("2", "482913.txt", "text/plain", 5),),
+        headers=(("X-Ticket", "482913"), ("Date", "Sun, 1 Mar 2026 12:00:00 +0000")),
+    )
+    message = read(mail, redact=["one_time_codes"], attachments={"types": ["*/*"]})
+    assert message.from_ == (Address("Shop [code]", "shop2026@example.org"),)
+    assert [each.filename for each in message.attachments] == ["redacted.txt"]
+    assert message.headers == (("X-Ticket", "[code]"), ("Date", "Sun, 1 Mar 2026 12:00:00 +0000"))
+
+
 def test_quoted_history_is_left_out_where_the_policy_says_so() -> None:
     text = "Yes.\n\nOn Mon, 2 Mar 2026 Bob wrote:\n> secret\n> more\nBye\n-----Original Message-----\nFrom: x\nsecret"
     message = read(replace(MESSAGE, text=text), quoted="strip")
