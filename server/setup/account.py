@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from config.identity import Provider, Settings
+from config.identity import Settings
+from config.provider import Provider
 from config.secret import SecretSource
 from config.settings import parse_settings
 from server.setup.finding import Server

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import click
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from config.identity import Endpoint, MailAddress, Slug
+from config.kinds import MailAddress, Slug
+from config.provider import Endpoint
 from config.secret import SecretSource
 from server.setup.entry import ClientName
 from server.setup.finding import Server

@@ -17,7 +17,7 @@ from typing import Literal, Self
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-from config.identity import Endpoint
+from config.provider import Endpoint
 from tests.servers.certificates import Certificates
 from tests.servers.ports import HOST, PASSWORD, free_port
 
