@@ -24,7 +24,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from config.identity import LOOPBACK
+from config.kinds import LOOPBACK
 
 USER = "me"
 PROFILE = "gateway"

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from config.identity import Endpoint, Provider, Settings, with_preset
+from config.identity import Settings
+from config.provider import Endpoint, Provider, with_preset
 
 FILE_VARIABLE = "POSTMIRROR_CONFIG"
 FILE_NAME = "postmirror.toml"

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
-from config.identity import SyncRule
+from config.provider import SyncRule
 from mirror.batches import AHEAD, Batches
 from mirror.budget import Budget
 from mirror.errors import UpstreamBroken, UpstreamRefused, in_plain_words

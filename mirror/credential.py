@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from config.identity import Endpoint, Provider
+from config.provider import Endpoint, Provider
 from config.secret import SecretUnavailable
 from mirror.errors import AuthenticationRefused
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from config.identity import Provider
+from config.provider import Provider
 from mirror.backfill import BATCH
 from mirror.credential import Configured, Credential
 from mirror.database import private_folder

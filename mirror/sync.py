@@ -68,7 +68,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from config.identity import SyncRule
+from config.provider import SyncRule
 from mirror.backfill import BATCH, Backfill
 from mirror.budget import Budget
 from mirror.errors import (

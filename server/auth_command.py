@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from config.identity import Provider, Settings
+from config.identity import Settings
+from config.provider import Provider
 from server.command import ConfigOption, load
 
 if TYPE_CHECKING:

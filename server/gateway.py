@@ -10,7 +10,7 @@ from typing import Any
 from mcp.server.lowlevel import Server
 from mcp.types import ToolAnnotations
 
-from config.identity import Profile
+from config.profile import Profile
 from server.audit import Audit
 from server.auth import Caller
 from server.gateway_arguments import (

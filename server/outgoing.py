@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from config.identity import OutboundPolicy
 from config.pattern import Patterns
+from config.profile import OutboundPolicy
 from mirror.fold import fold_keeping_separators
 from server.policy import Recipient
 from server.redaction.plain import plain

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from config.identity import Provider, Settings
+from config.identity import Settings
+from config.provider import Provider
 from mirror.credential import Credentials
 from mirror.database import private_folder
 from mirror.errors import MirrorError, in_plain_words

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 import idna
 
-from config.identity import GMAIL_VIEWS, AttachmentRule, ContentPolicy, Profile
+from config.kinds import GMAIL_VIEWS
+from config.profile import AttachmentRule, ContentPolicy, Profile
 from mirror.message import MAX_MESSAGE, Attachment
 from mirror.mirrored import FolderState, MirroredMessage
 from mirror.query.tree import Query, Size, conditions

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from config.identity import Endpoint, Provider
+from config.provider import Endpoint, Provider
 from config.secret import SecretSource, SecretUnavailable
 from mirror.credential import Credentials
 from mirror.errors import AuthenticationRefused, UpstreamUnavailable

@@ -31,7 +31,7 @@ from mcp.types import (
 from mcp.types import Tool as ToolDescription
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from config.identity import Profile
+from config.profile import Profile
 from server.audit import Audit
 from server.auth import Caller
 from server.live import ConfigurationLost

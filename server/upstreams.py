@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from config.identity import Provider
+from config.provider import Provider
 from mirror.credential import Credentials, as_configured
 from mirror.errors import MessageChanged, UpstreamError, UpstreamRefused, UpstreamUnavailable
 from mirror.upstream import Upstream

@@ -14,8 +14,9 @@ from imapclient.imap_utf7 import decode as decode_utf7
 from mirror.errors import FolderClosed, UpstreamBroken, UpstreamRefused
 from mirror.listing import FolderStatus, Listed, ListedFolder, Opened
 from mirror.upstream import answers, fetched
+from mirror.upstream.idling import Idling
 from mirror.upstream.quirks import PLAIN, Quirk
-from mirror.upstream.session import Session, is_passing
+from mirror.upstream.refusals import is_passing
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class Asked:
     refused: UpstreamRefused | None = None
 
 
-class Mailbox(Session):
+class Mailbox(Idling):
     """A session, for reading folders and messages."""
 
     def __init__(self, client: IMAPClient, quirk: Quirk = PLAIN, without: Collection[str] = ()) -> None:

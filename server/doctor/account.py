@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from config.identity import Endpoint, Provider
+from config.provider import Endpoint, Provider
 from mirror.credential import Configured, Credential, Credentials
 
 

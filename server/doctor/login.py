@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from config.identity import Provider
 from config.known import KnownProvider, known_providers
+from config.provider import Provider
 from mirror.errors import AuthenticationRefused, MirrorError, UpstreamThrottled, in_plain_words
 from mirror.upstream import Upstream
 from server.doctor.account import Account

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from config.identity import Endpoint
+from config.provider import Endpoint
 from mirror.errors import AuthenticationRefused, MirrorError
 from server.doctor.account import Account
 from server.doctor.certificate import check_certificate

@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 from oauthlib.oauth2 import DeviceClient, OAuth2Error, WebApplicationClient
 
-from config.identity import OAuth
+from config.provider import OAuth
 from config.secret import SecretUnavailable
 from server.oauth.tokens import EndpointUnavailable, Fault, SignInRefused, Tokens
 

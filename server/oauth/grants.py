@@ -14,7 +14,7 @@ from server.key import DataKey, derive_key
 from server.oauth.tokens import Tokens
 from server.state import SignIn, State
 
-_LONGEST_WAIT = 30.0
+_LONGEST_WAIT = 15.0
 _POLL = 0.02
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
-from config.identity import OAuth
+from config.provider import OAuth
 from server.oauth.browser import WayBack
 from server.oauth.endpoint import AuthorizationServer
 from server.oauth.tokens import SignInRefused, Tokens

@@ -15,7 +15,8 @@ sign-in; that cannot be told from the outside, so it is said as what it is, and 
 import time
 from dataclasses import replace
 
-from config.identity import Endpoint, OAuth, Provider, Settings
+from config.identity import Settings
+from config.provider import Endpoint, OAuth, Provider
 from mirror.credential import Credential, Credentials, as_configured
 from mirror.errors import SignInNeeded, UpstreamUnavailable
 from server.key import DataKey

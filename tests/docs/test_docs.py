@@ -11,7 +11,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from config.identity import TOOL_SETS, Settings
+from config.identity import Settings
+from config.profile import TOOL_SETS
 from config.settings import example_text, parse_settings, presets
 from server.cli import main
 from server.offered import tools_of

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from config.identity import Provider
+from config.provider import Provider
 from mirror.columns import envelope_record
 from mirror.content import read_content, read_envelope
 from mirror.message import read_attachments

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bench.mail import generate
-from config.identity import Provider
+from config.provider import Provider
 from mirror.store import Store
 from mirror.upstream import Upstream
 from tests.mirror.mail import simple

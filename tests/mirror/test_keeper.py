@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from config.identity import Provider
+from config.provider import Provider
 from mirror.keeper import TAKE_OVER_EVERY, Keeper
 from mirror.lock import Lock
 from mirror.parsing import Parsers

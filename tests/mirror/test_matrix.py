@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from config.identity import Provider
+from config.provider import Provider
 from tests.mirror.mailbox import Mirror, agree, assert_equal
 from tests.mirror.scenario import STEPS, WRITES, Account, append_through_us
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from config.identity import ContentPolicy
+from config.profile import ContentPolicy
 from mirror.mirrored import State
 from mirror.store import Store
 from server.auth import Authenticator

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from config.identity import OAuth
+from config.provider import OAuth
 from tests.servers.certificates import Certificates
 from tests.servers.ports import HOST
 

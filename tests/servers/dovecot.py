@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from config.identity import Endpoint, Provider
+from config.provider import Endpoint, Provider
 from config.secret import SecretSource
 from tests.servers.certificates import Certificates, make_certificates
 from tests.servers.ports import HOST, PASSWORD, free_port, wait_for_greeting

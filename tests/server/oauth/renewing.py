@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from config.identity import OAuth
+from config.provider import OAuth
 from mirror.errors import UpstreamError
 from server.key import DataKey
 from server.oauth.grants import Grants

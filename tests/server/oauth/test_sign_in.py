@@ -12,11 +12,12 @@ import pexpect
 import pytest
 
 from tests.server.door import Mail
-from tests.server.setup.newcomer import Newcomer
-from tests.servers.authorization import AuthorizationServer
+from tests.server.setup.newcomer import Newcomer, entries
+from tests.servers.authorization import CLIENT, AuthorizationServer
 from tests.servers.certificates import Certificates, make_certificates
 from tests.servers.dovecot import Dovecot
 from tests.servers.ports import HOST
+from tests.servers.smtp import SmtpSink
 
 
 class Signed:
@@ -162,3 +163,36 @@ def test_signing_out_forgets(signed: Signed) -> None:
     assert signed.newcomer.run("auth", "logout", "me/work").returncode == 0
     assert signed.status()["state"] == "none"
     assert "nobody is signed in" in signed.newcomer.run("auth", "logout", "me/work").stderr
+
+
+def test_a_newcomer_whose_provider_takes_no_passwords_comes_to_a_first_answer_and_sends(signed: Signed) -> None:
+    newcomer, authority = signed.newcomer, signed.authority
+    newcomer.config.unlink()
+    certificates = signed.dovecot.certificates
+    assert certificates is not None
+    with SmtpSink("tls", certificates, require_auth=True, takes_token=authority.is_good) as sink:
+        terminal = newcomer.on_a_terminal(
+            *("init", "alice@example.org", "--username", "alice", "--ca-file", str(certificates.ca_file)),
+            *("--imap", f"{HOST}:{signed.dovecot.tls_port}", "--smtp", f"{HOST}:{sink.port}", "--name", "work"),
+            *("--oauth-client-id", CLIENT, "--oauth-authorization-url", f"{authority.url}/authorize"),
+            *("--oauth-token-url", f"{authority.url}/token", "--oauth-scope", "imap", "--no-browser", *newcomer.here),
+            *("--client", "json", "--yes"),
+        )
+        signed.browse(url_of(terminal))
+        terminal.expect("about 5 messages")
+        terminal.expect("lets us in too")
+        terminal.expect(pexpect.EOF)
+        assert isinstance(terminal.before, str)
+        _, stdio = entries(terminal.before.replace("\r\n", "\n"))
+        outbound = '\n[profiles.assistant.outbound]\nto_allow = ["*@example.org"]\n'
+        newcomer.config.write_text(newcomer.config.read_text() + outbound)
+        authority.expire()
+        answer = newcomer.ask_over_stdio(stdio, "list_messages", folder="INBOX")
+        assert len(answer["messages"]) == 5
+        renewals = authority.renewals
+        authority.expire()
+        mail = {"from": "alice@example.org", "to": ["bob@example.org"], "subject": "Lunch", "body": "At noon?"}
+        sent = newcomer.ask_over_stdio(stdio, "send_message", is_read=False, **mail)
+        assert sent["message_id"]
+        assert [each.recipients for each in sink.messages] == [("bob@example.org",)]
+        assert authority.renewals == renewals + 1

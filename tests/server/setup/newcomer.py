@@ -66,8 +66,8 @@ class Newcomer:
         """Every file in the home, below config/ and data/."""
         return sorted(str(each.relative_to(self.folder)) for each in self.folder.rglob("*") if each.is_file())
 
-    def ask_over_stdio(self, entry: dict[str, Any], tool: str, **arguments: object) -> Any:
-        """What a client hears that was given this entry; until the first mail is there it asks again."""
+    def ask_over_stdio(self, entry: dict[str, Any], tool: str, *, is_read: bool = True, **arguments: object) -> Any:
+        """What a client hears that was given this entry; with is_read it asks again until the first mail is there."""
         server = entry["mcpServers"]["postmirror"]
         parameters = StdioServerParameters(
             command=server["command"], args=server["args"], env=self.environment, cwd=self.folder
@@ -76,7 +76,12 @@ class Newcomer:
         async def ask() -> Any:
             with (self.folder / "stdio.log").open("a") as log:
                 async with Client(stdio_client(parameters, errlog=log)) as client:
-                    return await _first_answer(client, tool, arguments)
+                    if is_read:
+                        return await _first_answer(client, tool, arguments)
+                    result = await client.call_tool(tool, arguments)
+                    assert isinstance(result, CallToolResult)
+                    assert not result.is_error, result.content
+                    return json.loads(result.content[0].text)  # type: ignore[union-attr]
 
         return anyio.run(ask)
 
