@@ -5,20 +5,23 @@ looked at before the SDK reads it; what only looks like one, in a mail to be sen
 one event, which every client can read as well.
 """
 
-from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope
 
 _LOOKED_AT = 65_536
 """Bytes of a request that are looked at. A call that takes long is shorter: it names what to read."""
 _ASKS = b'"progressToken"'
-_STREAM = "text/event-stream"
+_STREAM = b"text/event-stream"
 
 
 async def asks_for_steps(scope: Scope, receive: Receive) -> tuple[bool, Receive]:
     """Whether a POST is to be answered with a stream, and a receive that gives out what was read to find that out."""
-    headers = Headers(scope=scope)
-    length = headers.get("content-length", "")
-    if _STREAM not in headers.get("accept", "") or (length.isdigit() and int(length) > _LOOKED_AT):
+    accepts = length = b""
+    for name, value in scope["headers"]:
+        if name == b"accept":
+            accepts = value
+        elif name == b"content-length":
+            length = value
+    if _STREAM not in accepts or (length.isdigit() and int(length) > _LOOKED_AT):
         return False, receive
     held: list[Message] = []
     body = b""

@@ -11,7 +11,7 @@ from server.long_call import still_wanted
 from server.mailbox import Mailbox, Mailboxes, NoSuchMessage
 
 TEXT_WAIT = 10.0
-_WAITERS = 8
+_WAITERS = 4
 _POLL = 0.1
 
 T = TypeVar("T")

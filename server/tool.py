@@ -39,7 +39,11 @@ from server.long_call import Abandoned, on_thread
 
 log = logging.getLogger(__name__)
 
-THREADS = 40
+READING_THREADS = 8
+"""Calls of a tool set that read at once. More gain nothing on one interpreter, and each needs a reader of its own."""
+CHANGING_THREADS = 32
+"""Calls that send or change at once: they wait for mail servers, and reads go on beside them."""
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _MAX_PROBLEMS = 5
 _MAX_NAME_CHARS = 64
 
@@ -180,8 +184,7 @@ def tool_server(
     """
     by_name = {tool.name: tool for tool in tools}
     described = {tool.name: tool.describe() for tool in tools}
-    schemas = {description.name: description.input_schema for description in described.values()}
-    threads: list[anyio.CapacityLimiter] = []
+    threads: dict[bool, anyio.CapacityLimiter] = {}
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
         profile = caller().policy
@@ -192,10 +195,11 @@ def tool_server(
         if tool is None:
             audit.note("tool", "unknown", caller())
             raise _unknown()
-        if not threads:
-            threads.append(anyio.CapacityLimiter(THREADS))
+        reads = bool(tool.annotations.read_only_hint)
+        if reads not in threads:
+            threads[reads] = anyio.CapacityLimiter(READING_THREADS if reads else CHANGING_THREADS)
         work = partial(_answer, tool, caller, audit, params.arguments or {})
-        return await on_thread(context, work, threads[0])
+        return await on_thread(context, work, threads[reads])
 
     return Server(
         name,
@@ -203,7 +207,8 @@ def tool_server(
         instructions=instructions,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        get_tool_input_schema=schemas.get,
+        # Looked up for headers that repeat arguments; no tool declares one, and looking costs a walk over the schema.
+        get_tool_input_schema=lambda _: None,
         **offers,
     )
 
@@ -269,7 +274,7 @@ def _check_offered(tool: Tool[Any], caller: Caller) -> None:
 
 def as_json(value: object) -> str:
     """A value as the one line of JSON that clients get."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODE(value)
 
 
 def _result(

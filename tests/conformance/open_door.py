@@ -11,12 +11,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.server.conftest import FOLDERS
 from tests.server.door import ASSISTANT, Door, fill_mirror, settings_for
+from tests.server.every_tool import EVERY_TOOL
 from tests.servers.ports import free_port
 
-GRANTS = ("send", "reply", "move", "delete", "mark", "download", "create_folder", "append")
 PROFILES: dict[str, dict[str, object]] = {
     "relay": ASSISTANT,
-    "gateway": {**ASSISTANT, "tools": "gateway", "allow": list(GRANTS)},
+    "gateway": {**ASSISTANT, "tools": "gateway", "allow": list(EVERY_TOOL)},
 }
 
 
