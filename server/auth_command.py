@@ -32,6 +32,7 @@ def auth_login(config_path: Path | None, mailbox: str, way: "Way | None", no_bro
     from mirror.credential import InMemory
     from mirror.errors import AuthenticationRefused, MirrorError, in_plain_words
     from mirror.upstream import Upstream
+    from mirror.wake import wake
     from server.key import DataKey
     from server.oauth.browser import CameNotBack
     from server.oauth.grants import Grants
@@ -74,6 +75,7 @@ def auth_login(config_path: Path | None, mailbox: str, way: "Way | None", no_bro
         grants = Grants(state, DataKey(settings.server.data_dir))
         with grants.alone(user, name):
             grants.put(user, name, tokens)
+    wake(settings.mirror_dir(user, name))
     renewed = "it is renewed by itself" if tokens.refresh else "without a refresh token, so that it ends soon"
     click.echo(f"signed in to {mailbox}; {renewed}")
 

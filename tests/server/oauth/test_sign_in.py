@@ -6,11 +6,13 @@ import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pexpect
 import pytest
 
+from tests.processes import until
 from tests.server.door import Mail
 from tests.server.setup.newcomer import Newcomer, entries
 from tests.servers.authorization import CLIENT, AuthorizationServer
@@ -105,6 +107,22 @@ def test_by_the_browser_of_this_machine_and_mirrored_with_tokens_that_are_renewe
     assert newcomer.run("sync").returncode == 0
     assert signed.authority.renewals == 1
     assert "signed in since" in newcomer.run("status").stdout
+
+
+def test_a_sign_in_is_noticed_at_once_by_what_serves_already(signed: Signed) -> None:
+    newcomer = signed.newcomer
+
+    def mirrored() -> dict[str, Any]:
+        found = json.loads(newcomer.run("status", "--json").stdout)["me/work"]
+        assert isinstance(found, dict)
+        return found
+
+    with newcomer.serving():
+        until(lambda: "auth login me/work" in (mirrored()["error"] or ""))
+        terminal = newcomer.on_a_terminal("auth", "login", "me/work", "--no-browser")
+        signed.browse(url_of(terminal))
+        terminal.expect("signed in to me/work")
+        until(lambda: any(folder["messages"] == 5 for folder in mirrored()["folders"]), 60)
 
 
 def test_by_another_device(signed: Signed) -> None:

@@ -1,10 +1,12 @@
 """Access tokens: renewed in time, once for everybody, and nothing lost whenever a process is killed."""
 
+import random
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,6 +124,33 @@ def test_a_renewal_that_is_killed_at_any_step_loses_nothing(
     process.communicate("\n", timeout=30)
     authority.at = lambda _: None
     assert authority.is_good(token(authority, grants).secret())
+
+
+@pytest.mark.parametrize("times", [3, pytest.param(80, marks=pytest.mark.soak)])
+def test_a_renewal_that_is_killed_while_it_writes_loses_nothing(
+    authority: AuthorizationServer, grants: Grants, data_dir: Path, times: int
+) -> None:
+    """Killed at moments within 30 ms of the answer, which is where the new tokens come to the disk."""
+    moments = random.Random(10)
+    sign_in(authority, grants)
+    mine = token(authority, grants)
+    for _ in range(times):
+        process = asking(data_dir, authority)
+
+        def kill(now: Step, process: subprocess.Popen[str] = process) -> None:
+            if now == "answered":
+                time.sleep(moments.uniform(0, 0.03))
+                process.kill()
+
+        authority.at = kill
+        process.communicate("\n", timeout=30)
+        authority.at = lambda _: None
+        access = mine.secret()
+        assert authority.is_good(access)
+        kept = grants.find("alice", "work")
+        assert kept is not None
+        # Due again, so that the next process renews with the refresh token that was kept.
+        grants.put("alice", "work", replace(grants.opened(kept), expires=time.time()), kept.signed_in)
 
 
 def test_a_provider_that_takes_a_second_use_for_a_theft_is_named(

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -85,35 +87,41 @@ class Newcomer:
 
         return anyio.run(ask)
 
-    def ask_over_http(self, entry: dict[str, Any], tool: str, **arguments: object) -> Any:
-        """The same over HTTP, from a `serve` that runs for so long."""
-        server = entry["mcpServers"]["postmirror"]
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """While `serve` runs, and answers."""
         with (self.folder / "serve.log").open("w") as log:
             process = subprocess.Popen(
                 [sys.executable, *COMMAND, "serve"], env=self.environment, cwd=self.folder, stdout=log, stderr=log
             )
+
+        def is_up() -> bool:
+            assert process.poll() is None, (self.folder / "serve.log").read_text()
+            try:
+                return httpx2.get(f"http://{HOST}:{self.port}/healthz").is_success
+            except httpx2.TransportError:
+                return False
+
         try:
-
-            def is_up() -> bool:
-                assert process.poll() is None, (self.folder / "serve.log").read_text()
-                try:
-                    return httpx2.get(f"http://{HOST}:{self.port}/healthz").is_success
-                except httpx2.TransportError:
-                    return False
-
             until(is_up)
-
-            async def ask() -> Any:
-                async with (
-                    httpx2.AsyncClient(headers=server["headers"]) as http,
-                    Client(streamable_http_client(server["url"], http_client=http)) as client,
-                ):
-                    return await _first_answer(client, tool, arguments)
-
-            return anyio.run(ask)
+            yield
         finally:
             process.terminate()
             process.wait(20)
+
+    def ask_over_http(self, entry: dict[str, Any], tool: str, **arguments: object) -> Any:
+        """The same over HTTP, from a `serve` that runs for so long."""
+        server = entry["mcpServers"]["postmirror"]
+
+        async def ask() -> Any:
+            async with (
+                httpx2.AsyncClient(headers=server["headers"]) as http,
+                Client(streamable_http_client(server["url"], http_client=http)) as client,
+            ):
+                return await _first_answer(client, tool, arguments)
+
+        with self.serving():
+            return anyio.run(ask)
 
 
 async def _first_answer(client: Client, tool: str, arguments: dict[str, object]) -> Any:
