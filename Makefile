@@ -19,15 +19,17 @@ bench: install servers
 
 soak: install servers
 	sh tests/servers/download.sh
+	$(BIN)/python -m tests.conformance.install --all
 	$(BIN)/pytest -n 2 --dist loadgroup -m soak --timeout 3600 -s
 
 install: $(VENV)/dev.stamp
 
-servers:
+servers: install
 	sh tests/servers/install.sh
+	$(BIN)/python -m tests.conformance.install
 
 clean:
-	rm -rf $(VENV) .demo .servers .bench-simple-email-gw .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .demo .servers .conformance .bench-simple-email-gw .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
 
 $(VENV)/pip.stamp:
 	$(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1" && touch $@

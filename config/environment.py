@@ -24,7 +24,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from config.identity import LOOPBACK
+from config.kinds import LOOPBACK
 
 USER = "me"
 PROFILE = "gateway"
@@ -182,7 +182,7 @@ def _profile(given: Mapping[str, str]) -> str:
     lines = [
         f"[profiles.{PROFILE}]",
         'tools = "gateway"',
-        'allow = ["send", "reply", "move", "delete", "mark", "download", "create_folder", "append"]',
+        'allow = ["send", "reply", "move", "delete", "mark", "download", "create", "append"]',
         f"limits = {{ imap_per_minute = {per_minute}, smtp_per_hour = {per_hour} }}",
         "content = { max_body_chars = 400000, attachments = { max_size = 50000000 } }",
     ]

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from config.identity import Endpoint, Provider, Settings, with_preset
+from config.identity import Settings
+from config.provider import Endpoint, Provider, with_preset
 
 FILE_VARIABLE = "POSTMIRROR_CONFIG"
 FILE_NAME = "postmirror.toml"
@@ -165,6 +166,9 @@ def _provider(provider: Provider, base: Path) -> Provider:
     for key, endpoint in (("imap", provider.imap), ("smtp", provider.smtp)):
         if endpoint is not None:
             update[key] = _with_secret(_absolute(endpoint, base, "ca_file"), base)
+    if provider.oauth is not None and provider.oauth.client_secret is not None:
+        client_secret = _absolute(provider.oauth.client_secret, base, "file")
+        update["oauth"] = provider.oauth.model_copy(update={"client_secret": client_secret})
     return _with_secret(provider.model_copy(update=update), base)
 
 

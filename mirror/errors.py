@@ -5,6 +5,7 @@ MirrorError
 │   ├── UpstreamUnavailable     not reachable, timed out, hung up (a ConnectionError)
 │   │   └── UpstreamThrottled   it asks to be left alone for a while
 │   ├── AuthenticationRefused   reachable, but it does not accept the login
+│   │   └── SignInNeeded        somebody has to sign in (OAuth 2) before it can
 │   ├── UpstreamRefused         it answered NO or BAD to a command
 │   │   └── FolderClosed        it does not let this account open a folder
 │   ├── UpstreamBroken          its answers contradict each other; nothing of them was believed
@@ -57,6 +58,12 @@ class AuthenticationRefused(UpstreamError):
     """The server does not accept the login."""
 
     remedy = "Correct username and password; many providers want an app password"
+
+
+class SignInNeeded(AuthenticationRefused):
+    """There is no sign-in that counts, or the server does not take what came of it; the text says what to do."""
+
+    remedy = ""
 
 
 class UpstreamRefused(UpstreamError):

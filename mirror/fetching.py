@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from mirror.errors import UpstreamBroken, UpstreamRefused, UpstreamUnavailable
 from mirror.reconcile import is_doubtful
+from mirror.spool import Raw, spooled
 from mirror.store import FolderRow, Hole, Store
 from mirror.upstream import PIECE, Asked, Upstream
 
@@ -51,10 +52,11 @@ class Fetching:
         upstream = self._opened(folder)
         return Request(folder, holes, small, upstream, upstream.ask_messages([hole.uid for hole in small]))
 
-    def messages(self, request: Request) -> dict[int, bytes]:
-        """Each hole's message, by uid; those that did not come are put off."""
+    def messages(self, request: Request) -> dict[int, Raw]:
+        """Each hole's message, by uid, a large one in a file; those that did not come are put off."""
         folder, holes = request.folder, request.holes
-        found = self._halving(folder, request.small, lambda upstream, uids: upstream.messages(uids), request)
+        found: dict[int, Raw] = {}
+        found |= self._halving(folder, request.small, lambda upstream, uids: upstream.messages(uids), request)
         for hole in holes:
             if hole.size > PIECE and (raw := self._large(folder, hole)) is not None:
                 found[hole.uid] = raw
@@ -104,10 +106,10 @@ class Fetching:
                 self._store.attempts.put_off(holes[0].content, "the connection was lost while it was fetched")
             raise
 
-    def _large(self, folder: FolderRow, hole: Hole) -> bytes | None:
+    def _large(self, folder: FolderRow, hole: Hole) -> Raw | None:
         upstream = self._opened(folder)
         try:
-            return upstream.large_message(hole.uid, hole.size)
+            return spooled(self._store.path.parent, lambda add: upstream.large_message(hole.uid, hole.size, add))
         except UpstreamRefused:
             return None
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from config.identity import SyncRule
+from config.provider import SyncRule
 from mirror.listing import FolderStatus, ListedFolder
 from mirror.store import FolderRow
 

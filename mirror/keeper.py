@@ -3,9 +3,9 @@
 The first process that asks holds the mirror's lock for as long as it lives; a keeper that does not hold it tries again
 every few seconds, so that it takes over when the holder is gone. A pass that fails is followed by a pause of 1, 2, 4 …
 300 seconds with full jitter, or as long as the server asks for. A login refused twice ends the attempts until the
-configuration or the secret changes, since more of them lock accounts. A nudge ends a pause, but not one that the server
-asked for. A pass that takes long is done in turns, so that a first sync does not keep other accounts waiting; its
-connection is kept for the next pass.
+configuration or the secret changes (`mirror.rest`). A nudge ends a pause, but not one that the server asked for, and
+neither does a worker that is started anew. A pass that takes long is done in turns, so that a first sync does not keep
+other accounts waiting; its connection is kept for the next pass.
 """
 
 import logging
@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from config.identity import Provider
-from config.secret import SecretUnavailable
+from config.provider import Provider
 from mirror.backfill import BATCH
+from mirror.credential import Configured, Credential
 from mirror.database import private_folder
 from mirror.errors import (
     AuthenticationRefused,
@@ -32,6 +32,7 @@ from mirror.errors import (
 from mirror.lock import Lock
 from mirror.parsing import Parsers
 from mirror.report import Progress, Report
+from mirror.rest import LOGINS_REFUSED
 from mirror.store import Store
 from mirror.sync import Pass
 from mirror.upstream import Upstream
@@ -40,7 +41,7 @@ from mirror.wake import WakeUps
 logger = logging.getLogger(__name__)
 
 LONGEST_PAUSE = 300.0
-LOGINS_REFUSED = 2
+NOT_TRIED = "It is not tried again before the configuration or the secret changes, or a day has passed"
 IDLE_RENEWAL = 600.0
 """Seconds in IDLE before it is renewed; servers hang up after 30 minutes (RFC 2177)."""
 TURN = 60.0
@@ -57,13 +58,20 @@ class Keeper:
     """Keeps one mirror. run() may be called from any thread, at any time; passes never overlap."""
 
     def __init__(
-        self, name: str, folder: Path, provider: Provider, parsers: Parsers, stopping: threading.Event
+        self,
+        name: str,
+        folder: Path,
+        provider: Provider,
+        parsers: Parsers,
+        stopping: threading.Event,
+        credential: Credential | None = None,
     ) -> None:
         self.name = name
         self.provider = provider
         self.wake_ups: WakeUps | None = None
         self.folder = private_folder(folder)
         self._lock = Lock(folder / "lock")
+        self._credential = credential or Configured(provider, provider.imap)
         self._parsers = parsers
         self._stopping = stopping
         self._store: Store | None = None
@@ -73,13 +81,11 @@ class Keeper:
         self._pass: Pass | None = None
         self._session: Upstream | None = None
         self._is_damaged = False
-        self._refused_secret = ""
         self._throttled_until = 0.0
         self._not_before = 0.0
         self._retry = False
-        self._error = ""
+        self._logins = 0
         self._failures = 0
-        self._logins_refused = 0
         self._batch = BATCH
         self._not_cleaned_before = 0.0
 
@@ -139,9 +145,7 @@ class Keeper:
                     self._again.clear()
                 if time.monotonic() < self._not_before:
                     self._retry = True
-                    break
-                if self._logins_refused >= LOGINS_REFUSED and self._secret() == self._refused_secret:
-                    self._decline()
+                    self._keep_throttled()
                     break
                 if not self._attempt() or not (self._again.is_set() and self._pass is None):
                     break
@@ -155,18 +159,28 @@ class Keeper:
             self._retry = False
         return due
 
-    def _secret(self) -> str:
-        source = self.provider.login(self.provider.imap)[1]
-        try:
-            return "" if source is None else source.read()
-        except SecretUnavailable:
-            return ""
+    def _login(self) -> bytes:
+        """What the server is shown, and which server: another one of these is another login."""
+        endpoint = self.provider.imap
+        secret = self._credential.mark()
+        user = self.provider.login(endpoint)[0]
+        shown = (endpoint.host, str(endpoint.port), endpoint.security, self.provider.auth, user, secret)
+        return "\0".join(shown).encode("utf-8", "surrogateescape")
 
-    def _decline(self) -> None:
-        """Answer whoever waits for a pass that none will be made."""
-        if self._store is not None:
-            self._store.begin_pass()
-            self._store.end_pass("{}", self._error)
+    def _is_resting(self, store: Store) -> bool:
+        """Whether the server is to be left alone: whoever waits for a pass is told that none will be made."""
+        if (left := store.rest.seconds_left()) > 0:
+            self._throttled_until = time.monotonic() + left
+            self._come_back(left)
+        elif not store.rest.is_refused(self._login()):
+            return False
+        store.begin_pass()
+        store.end_pass("{}", store.error())
+        return True
+
+    def _keep_throttled(self) -> None:
+        if self._store is not None and (left := self._throttled_until - time.monotonic()) > 0:
+            self._store.rest.throttle(left)
 
     def _attempt(self) -> bool:
         """Make a pass or a turn of one. Whether it succeeded."""
@@ -174,14 +188,14 @@ class Keeper:
             if not self.hold():
                 self._come_back(TAKE_OVER_EVERY)
                 return False
+            if self._pass is None and self._store is not None and self._is_resting(self._store):
+                return False
             report, error = self._turn(), ""
             self._clean_up()
         except AuthenticationRefused as exc:
-            self._logins_refused += 1
-            self._refused_secret = self._secret()
             report, error = None, in_plain_words(exc)
-            if self._logins_refused >= LOGINS_REFUSED:
-                error += ". No more attempts are made until the configuration or the secret changes"
+            if self._store is not None and self._store.rest.refuse(self._login()) >= LOGINS_REFUSED:
+                error += f". {NOT_TRIED}"
         except UpstreamThrottled as exc:
             self._throttled_until = time.monotonic() + exc.seconds
             report, error = None, f"{in_plain_words(exc)}. Nothing is asked of it for {exc.seconds:.0f} s"
@@ -221,14 +235,13 @@ class Keeper:
 
     def _settle(self, report: Report | None, error: str) -> None:
         if report is not None:
-            self._failures = self._logins_refused = 0
+            self._failures = 0
             self._not_before = 0.0
             if self._pass is None:
                 self._batch = BATCH
             else:
                 self._come_back(0)
             return
-        self._error = error
         octets = 0
         if self._pass is not None:
             self._pass.close()
@@ -240,14 +253,20 @@ class Keeper:
         logger.warning("pass failed", extra={"mirror": self.name, "pause": round(wait, 1), "reason": error})
         if self._store is not None:
             self._store.end_pass("{}", error, octets)
+            self._keep_throttled()
 
     def clean_up(self) -> bool:
         """A clean-up now; the mirror must be held. False: something stood in the way."""
         return self._store is not None and self._store.clean_up(self._stopping.is_set)
 
     def one_pass(self, notice: Callable[[Progress], None] = lambda _: None) -> Report:
-        """A whole pass now; the mirror must be held. Raises what the pass raises."""
-        return self._turn(math.inf, notice)
+        """A whole pass now, whatever was refused before; the mirror must be held. Raises what the pass raises."""
+        try:
+            return self._turn(math.inf, notice)
+        except AuthenticationRefused:
+            if self._store is not None:
+                self._store.rest.refuse(self._login())
+            raise
 
     def _turn(self, seconds: float = TURN, notice: Callable[[Progress], None] = lambda _: None) -> Report:
         if self._store is None:
@@ -271,16 +290,25 @@ class Keeper:
         return report
 
     def _connect(self) -> Upstream:
-        return Upstream.connect(self.provider, without=self._store.distrusted() if self._store is not None else ())
+        without = self._store.distrusted() if self._store is not None else ()
+        upstream = Upstream.connect(self.provider, without=without, credential=self._credential)
+        self._logins += 1
+        if self._store is not None:
+            self._store.rest.accept()
+        return upstream
 
     def idle(self, nudged: Callable[["Keeper"], None]) -> None:
-        """Listen to INBOX until the process stops: a thread of its own. nudged: called when a pass should be made."""
+        """Listen to INBOX until the process stops: a thread of its own. nudged: called when a pass should be made.
+
+        It logs in only after a pass did, and after a refusal only once another pass did.
+        """
+        refused_after = 0
         while not self._stopping.is_set():
-            if self._store is None or self._logins_refused or self._failures:
+            if self._store is None or self._logins == refused_after or self._failures:
                 self._stopping.wait(1.0)
                 continue
             try:
-                with Upstream.connect(self.provider) as upstream:
+                with Upstream.connect(self.provider, credential=self._credential) as upstream:
                     if not upstream.has("IDLE"):
                         return
                     upstream.examine(b"INBOX")
@@ -292,7 +320,9 @@ class Keeper:
                 self._throttled_until = max(self._throttled_until, time.monotonic() + exc.seconds)
                 self._not_before = max(self._not_before, self._throttled_until)
                 self._stopping.wait(exc.seconds)
-            except (AuthenticationRefused, UpstreamRefused):
+            except AuthenticationRefused:
+                refused_after = self._logins
+            except UpstreamRefused:
                 self._stopping.wait(LONGEST_PAUSE)
             except MirrorError:
                 # The server may be gone: a pass finds out and says so, instead of the next interval.

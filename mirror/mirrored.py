@@ -54,7 +54,8 @@ class AccountState:
     """One account, as its mirror knows it.
 
     rung: the server's extensions in use. distrusted: those it broke lately, with the reason. pass_ended: None before
-    the first pass ended. error: why the last one failed, in plain words and what to do, or "". bytes_today,
+    the first pass ended. error: why the last one failed, in plain words and what to do, or "".
+    throttled_until: the server asked to be left alone until then. logins_refused: how often in a row. bytes_today,
     bytes_total: received in this UTC day, and ever. daily_bytes: the day's limit, 0 for none. bytes_pending: of mail
     still to fetch. done_by: when that will have been fetched, None when it cannot be told.
     """
@@ -64,6 +65,8 @@ class AccountState:
     pass_ended: datetime | None
     is_passing: bool
     error: str
+    throttled_until: datetime | None
+    logins_refused: int
     bytes_today: int
     bytes_total: int
     daily_bytes: int

@@ -21,14 +21,15 @@ from mirror.content import degraded, read_content, read_envelope, recleaned
 from mirror.frames import read_frame, write_frame
 from mirror.message import read_attachments
 from mirror.recording import record_of, sanitized
+from mirror.spool import octets_of
 
 OPERATIONS: dict[str, Callable[..., object]] = {
     "envelope": lambda block: envelope_record(read_envelope(block)),
-    "content": lambda raw: record_of(read_content(raw)),
+    "content": lambda raw: record_of(read_content(octets_of(raw))),
     "html": sanitized,
     "recleaned": lambda source: record_of(recleaned(source)),
-    "attachments": lambda asked: read_attachments(*asked),
-    "degraded": lambda raw: record_of(degraded(raw, "parsing this message failed before")),
+    "attachments": lambda asked: read_attachments(octets_of(asked[0]), asked[1]),
+    "degraded": lambda raw: record_of(degraded(octets_of(raw), "parsing this message failed before")),
 }
 
 

@@ -21,6 +21,7 @@ from typing import IO, Any, cast
 from mirror.errors import ParserBroken
 from mirror.frames import HEADER, write_frame
 from mirror.record import EnvelopeRecord, Record
+from mirror.spool import Raw
 from mirror.terms import Terms
 
 DEADLINE = 10.0
@@ -30,6 +31,7 @@ _RECYCLE_AFTER = 5_000
 _SHARE_BYTES = 256 << 10
 """What a child is given at a time: so little that all end together, and that a reader's wish comes soon."""
 _PIPE_BYTES = 1 << 20
+_WHOLE_FRAME = 1 << 20
 _LARGEST_ANSWER = 256 << 20
 _CANARY = b"From: a@example.org\r\nSubject: canary\r\n\r\nHello\r\n"
 
@@ -100,7 +102,8 @@ class _Child:
     def send(self, operation: str, payloads: Sequence[Any]) -> None:
         if not self._is_ready:
             # Its start is not held against the first payload: a busy machine takes seconds for it.
-            self._read_frame(time.monotonic() + _START_WITHIN)
+            start_within = time.monotonic() + _START_WITHIN
+            self._read(self._read_size(start_within), start_within)
             self._is_ready = True
         try:
             write_frame(cast(Any, _Whole(self._process.stdin)), pickle.dumps((operation, list(payloads)), protocol=5))
@@ -109,31 +112,39 @@ class _Child:
 
     def receive(self, operation: str) -> Any:
         """The answer to the next payload."""
-        frame = self._read_frame(time.monotonic() + self._deadline)
+        end = time.monotonic() + self._deadline
+        size = self._read_size(end)
+        # A large answer is never here twice, as frame and as value.
+        frame = (
+            io.BytesIO(self._read(size, end))
+            if size <= _WHOLE_FRAME
+            else _Frame(size, lambda into: self._fill(into, end))
+        )
+        answer = _Restricted(cast("io.BytesIO", frame)).load()
         self.served += 1
-        answer = _Restricted(io.BytesIO(frame)).load()
         if not _IS_SOUND[operation](answer):
             raise ValueError("a parsing child answered with what cannot be stored")
         return answer
 
-    def _read_frame(self, end: float) -> bytes:
-        size = HEADER.unpack(self._read(HEADER.size, end))[0]
+    def _read_size(self, end: float) -> int:
+        size = int(HEADER.unpack(self._read(HEADER.size, end))[0])
         if size > _LARGEST_ANSWER:
             raise _Died
-        return self._read(size, end)
+        return size
 
     def _read(self, size: int, end: float) -> bytes:
-        pipe = cast(io.FileIO, self._process.stdout)
-        data = bytearray()
-        while len(data) < size:
-            ready, _, _ = select.select([pipe], [], [], max(0.0, end - time.monotonic()))
-            if not ready:
-                raise _Died
-            piece = pipe.read(min(size - len(data), 1 << 20))
-            if not piece:
-                raise _Died
-            data += piece
+        data = bytearray(size)
+        self._fill(memoryview(data), end)
         return bytes(data)
+
+    def _fill(self, into: memoryview, end: float) -> None:
+        pipe = cast(io.FileIO, self._process.stdout)
+        while into:
+            ready, _, _ = select.select([pipe], [], [], max(0.0, end - time.monotonic()))
+            count = pipe.readinto(into) if ready else 0
+            if not count:
+                raise _Died
+            into = into[count:]
 
     def why_it_died(self) -> str:
         try:
@@ -153,6 +164,28 @@ class _Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+class _Frame:
+    """A frame that is still in the pipe, for an unpickler."""
+
+    def __init__(self, size: int, fill: Callable[[memoryview], None]) -> None:
+        self._left = size
+        self._fill = fill
+
+    def readinto(self, into: bytearray) -> int:
+        view = memoryview(into)[: self._left]
+        self._fill(view)
+        self._left -= len(view)
+        return len(view)
+
+    def read(self, size: int) -> bytes:
+        data = bytearray(min(size, self._left))
+        self.readinto(data)
+        return bytes(data)
+
+    def readline(self) -> bytes:
+        raise pickle.UnpicklingError("a parsing child answered in text")
 
 
 def _widen(pipe: IO[bytes] | None) -> None:
@@ -226,15 +259,15 @@ class Parsers:
         """Each header block read, in order."""
         return self._spread("envelope", blocks)
 
-    def contents(self, raws: Sequence[bytes]) -> list[Record | Crash]:
+    def contents(self, raws: Sequence[Raw]) -> list[Record | Crash]:
         """Each raw message read, in order."""
         return self._spread("content", raws)
 
-    def contents_later(self, raws: Sequence[bytes]) -> Callable[[], list[Record | Crash]]:
+    def contents_later(self, raws: Sequence[Raw]) -> Callable[[], list[Record | Crash]]:
         """As `contents`, but begun only: what is returned waits for it."""
         return self._begin("content", raws)
 
-    def degraded(self, raw: bytes) -> Record | Crash:
+    def degraded(self, raw: Raw) -> Record | Crash:
         """What can be read of a message the parser crashed on: headers and tag-stripped text."""
         return cast("list[Record | Crash]", self._batch("degraded", [raw]))[0]
 
@@ -243,7 +276,7 @@ class Parsers:
         return self._spread("recleaned", sources)
 
     def attachments_later(
-        self, raws: Sequence[bytes], largest: int
+        self, raws: Sequence[Raw], largest: int
     ) -> Callable[[], list[list[tuple[str, bytes]] | Crash]]:
         """(section number, bytes) of the attachments of each raw message that are not larger than that; begun only."""
         return self._begin("attachments", [(raw, largest) for raw in raws])

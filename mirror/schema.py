@@ -353,6 +353,27 @@ def clean_up_weekly(db: Database) -> None:
     db.execute("ALTER TABLE mirror ADD COLUMN swept INTEGER NOT NULL DEFAULT 1")
 
 
+@migrations()
+def remember_where_departed_were(db: Database) -> None:
+    """The folder that a departed message was in; 0 for those that left before this."""
+    db.execute("ALTER TABLE departed ADD COLUMN folder INTEGER NOT NULL DEFAULT 0")
+
+
+@migrations()
+def remember_why_an_account_rests(db: Database) -> None:
+    """Until when a server wants to be left alone; which login it refused, by a salted digest, and how often."""
+    for statement in _FIFTH:
+        db.execute(statement)
+
+
+_FIFTH = (
+    "ALTER TABLE mirror ADD COLUMN throttled_until REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE mirror ADD COLUMN logins_refused INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE mirror ADD COLUMN refused_at REAL NOT NULL DEFAULT 0",
+    "ALTER TABLE mirror ADD COLUMN refused_login BLOB",
+)
+
+
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring a mirror's file to the newest schema. Raises MirrorTooNew when a newer program wrote it."""
     migrate_file(connection, migrations, _too_new)

@@ -21,7 +21,9 @@ from mirror.fold import FOLD_VERSION
 from mirror.pace import utc_day
 from mirror.query.vocabulary import Vocabulary
 from mirror.query.words import rebuild
+from mirror.rest import Rest
 from mirror.schema import migrate
+from mirror.spool import sweep_spool
 from mirror.store_cleanup import StoredCleanup
 from mirror.store_contents import Hole, StoredContents
 from mirror.store_folders import Checkpoint, FolderRow, StoredFolders
@@ -60,8 +62,10 @@ class Store(StoredFolders, StoredRebinding, StoredContents, StoredCleanup):
         if repair:
             self._fold_again()
             self.forget_set_aside()
+            sweep_spool(folder)
         self.attempts = Attempts(self._connection)
         self.blobs = Blobs(folder, self._connection)
+        self.rest = Rest(self._connection)
 
     def _open(self) -> sqlite3.Connection:
         os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -149,6 +153,10 @@ class Store(StoredFolders, StoredRebinding, StoredContents, StoredCleanup):
             " fetched = iif(fetched_on = ?4, fetched, 0) + ?5, fetched_ever = fetched_ever + ?5",
             (time.time(), report, error, utc_day(time.time()), octets),
         )
+
+    def error(self) -> str:
+        """Why the last pass failed, in plain words; "" when it did not."""
+        return str(self._connection.execute("SELECT error FROM mirror").fetchone()[0])
 
     def pass_since(self, asked: float) -> tuple[str, str] | None:
         """(report, error) of a pass that began after this time and has ended; None as long as there is none."""

@@ -17,7 +17,7 @@ from mirror.query import merging
 from mirror.query.vocabulary import Vocabulary
 from mirror.query.words import add, unindex
 from mirror.record import CONTENT_VERSION, EnvelopeRecord, Record
-from mirror.store_messages import take_departed
+from mirror.store_messages import take_over
 
 ORPHAN_GRACE = 600.0
 """Seconds that content without a message is kept, so that a move seen later re-uses it."""
@@ -261,7 +261,7 @@ def _store(db: sqlite3.Connection, content_id: int, digest: bytes, record: Recor
 
 
 def _merge(db: sqlite3.Connection, content_id: int, twin: int) -> bool:
-    """Hand the messages of a content to its twin; a departed message of the twin lends its id (a move)."""
+    """Hand the messages of a content to its twin; one that left it lends its id (a move, a renamed folder)."""
     clash = db.execute(
         "SELECT 1 FROM message AS a, message AS b WHERE a.content = ? AND b.content = ? AND a.folder = b.folder"
         " AND a.uid = b.uid",
@@ -269,8 +269,9 @@ def _merge(db: sqlite3.Connection, content_id: int, twin: int) -> bool:
     ).fetchone()
     if clash is not None:
         return False
-    for (message_id,) in db.execute("SELECT id FROM message WHERE content = ?", (content_id,)).fetchall():
-        departed = take_departed(db, twin)
+    rows = db.execute("SELECT id, folder FROM message WHERE content = ? ORDER BY id", (content_id,)).fetchall()
+    for message_id, folder_id in rows:
+        departed = take_over(db, twin, folder_id)
         db.execute(
             "UPDATE message SET id = ?, content = ? WHERE id = ?",
             (message_id if departed is None else departed, twin, message_id),

@@ -105,7 +105,7 @@ class StoredMessages:
             ).fetchone()
             if row is not None:
                 content = row[0]
-                departed = take_departed(db, content)
+                departed = take_over(db, content, folder_id)
                 db.execute("UPDATE content SET orphaned_at = NULL WHERE id = ?", (content,))
         if content is None:
             content = add_content(db, message, next_free)
@@ -213,11 +213,14 @@ class StoredMessages:
 
 def unlink(db: sqlite3.Connection, message_id: int) -> int:
     """Take one message out of its folder; remember its id for a while. Returns 1, or 0 when there is none."""
-    row = db.execute("DELETE FROM message WHERE id = ? RETURNING content", (message_id,)).fetchone()
+    row = db.execute("DELETE FROM message WHERE id = ? RETURNING content, folder", (message_id,)).fetchone()
     if row is None:
         return 0
     now = time.time()
-    db.execute("INSERT OR REPLACE INTO departed VALUES (?, ?, ?)", (message_id, row[0], now))
+    db.execute(
+        "INSERT OR REPLACE INTO departed (message, content, at, folder) VALUES (?, ?, ?, ?)",
+        (message_id, row[0], now, row[1]),
+    )
     db.execute(
         "UPDATE content SET orphaned_at = ? WHERE id = ?"
         " AND NOT EXISTS (SELECT 1 FROM message WHERE content = content.id)",
@@ -226,14 +229,34 @@ def unlink(db: sqlite3.Connection, message_id: int) -> int:
     return 1
 
 
-def take_departed(db: sqlite3.Connection, content_id: int) -> int | None:
-    """The id of the message that left this content last, which is then not departed any more."""
-    row = db.execute(
-        "DELETE FROM departed WHERE message = (SELECT message FROM departed WHERE content = ? ORDER BY at DESC LIMIT 1)"
-        " RETURNING message",
-        (content_id,),
-    ).fetchone()
-    return None if row is None else int(row[0])
+_ANCESTORS = """
+    SELECT id, folder FROM (
+        SELECT message AS id, folder, at, folder > 0 AND NOT EXISTS (
+            SELECT 1 FROM folder WHERE folder.id = departed.folder AND missing = 0
+        ) AS is_orphan
+        FROM departed WHERE content = :content
+        UNION ALL
+        SELECT message.id, folder.id, 0, 1 FROM message JOIN folder ON folder.id = message.folder
+        WHERE message.content = :content AND folder.missing > 0
+    )
+    ORDER BY is_orphan AND folder < :folder DESC, is_orphan, at DESC, id LIMIT 1
+    """
+
+
+def take_over(db: sqlite3.Connection, content_id: int, folder_id: int) -> int | None:
+    """The id that a message new to a folder goes on with: of one that left this content, or its folder, lately.
+
+    A folder younger than one that vanished may be that one renamed: it goes on with the ids from there. A folder that
+    was there before received what was moved.
+    """
+    row = db.execute(_ANCESTORS, {"content": content_id, "folder": folder_id}).fetchone()
+    if row is None:
+        return None
+    db.execute("DELETE FROM departed WHERE message = ?", (row[0],))
+    if db.execute("DELETE FROM message WHERE id = ?", (row[0],)).rowcount:
+        # Should its folder be there again, every message in it is looked for.
+        db.execute("UPDATE folder SET enumerated = 0 WHERE id = ?", (row[1],))
+    return int(row[0])
 
 
 def flags_json(flags: Iterable[str]) -> str:

@@ -36,7 +36,8 @@ Fill
 6.  What a reader waits for comes first, between any two batches. Then headers, so that listing works early (the newest
     of a large folder as soon as it is enumerated), then texts, INBOX and newest first, a few batches of each folder in
     turn, from BATCH messages to twice that, or BATCH_BYTES. A batch is asked for before the one ahead of it is read,
-    so that the line is never idle (on servers that bear it), and parsed while the one ahead of it is stored.
+    so that the line is never idle (on servers that bear it), and parsed while the one ahead of it is stored. A large
+    message comes in pieces and goes through a file to its parser: no process holds it but the parser.
 7.  The parse attempt is recorded before it starts. A batch during which this process died is parsed by tens, then one
     by one; a message that costs a child is stored with what can be read of it, and quarantined when that costs a child
     too. Before that is held against a message, a plain mail is parsed: when it fails as well, the fault is ours, and
@@ -50,7 +51,8 @@ Fill
     no search waits for it. Content that no message has used for a while is deleted, and attachments above their total.
 
 A copy or a moved message whose email id (EMAILID, X-GM-MSGID) is known is not fetched again; any other is known by its
-digest once it was. Flags that a pass read before a write of ours do not undo it.
+digest once it was. It goes on with the id of one that left, or whose folder vanished (Courier gives a renamed folder
+another UIDVALIDITY). Flags that a pass read before a write of ours do not undo it.
 
 Failures: UpstreamRefused and UpstreamBroken concern one folder, which is marked, and the pass goes on without it. A
 folder that was never opened, or not for a day, and that the server refuses to open, is closed: no fault, and tried
@@ -66,7 +68,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from config.identity import SyncRule
+from config.provider import SyncRule
 from mirror.backfill import BATCH, Backfill
 from mirror.budget import Budget
 from mirror.errors import (

@@ -9,9 +9,12 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
+from config.identity import Settings
 from config.settings import ConfigError, load_settings
+from mirror.credential import Credentials, as_configured
 from mirror.database import private_folder
 from mirror.keeper import Keeper
 from mirror.log import configure_logging
@@ -25,8 +28,11 @@ NICENESS = 19
 _LOOK_AT_FILE = 1.0
 
 
-def main() -> None:
-    """Run until the parent is gone or asks to stop. Argument: the configuration file."""
+def main(credentials: Callable[[Settings], Credentials] = lambda _: as_configured) -> None:
+    """Run until the parent is gone or asks to stop. Argument: the configuration file.
+
+    credentials: what the mailboxes of a configuration are logged in with.
+    """
     path = Path(sys.argv[1])
     configure_logging("worker")
     os.nice(NICENESS)
@@ -34,10 +40,10 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which then closes our input
     threading.Thread(target=_end_with_parent, name="lifeline", daemon=True).start()
-    sys.exit(_serve(path, stopping))
+    sys.exit(_serve(path, stopping, credentials))
 
 
-def _serve(path: Path, stopping: threading.Event) -> int:
+def _serve(path: Path, stopping: threading.Event, credentials: Callable[[Settings], Credentials]) -> int:
     before = path.stat().st_mtime_ns
     try:
         settings = load_settings(path)
@@ -62,9 +68,13 @@ def _serve(path: Path, stopping: threading.Event) -> int:
     threading.Thread(target=watch_file, name="configuration", daemon=True).start()
     # SQLite's temporary files hold mail too: they belong beside it, not into a folder that all programs share.
     os.environ["SQLITE_TMPDIR"] = str(private_folder(settings.server.data_dir))
+    credential_of = credentials(settings)
     with Parsers(settings.sync.parse_children) as parsers:
         keepers = [
-            Keeper(f"{user}/{name}", settings.mirror_dir(user, name), provider, parsers, stopping)
+            Keeper(
+                *(f"{user}/{name}", settings.mirror_dir(user, name), provider, parsers, stopping),
+                credential=credential_of(user, name, provider, provider.imap),
+            )
             for user, name, provider in settings.identities()
         ]
         Schedule(keepers, settings.sync.workers, stopping).run()

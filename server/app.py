@@ -20,6 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from config.identity import Server as Place
+from server.answering import asks_for_steps
 from server.attachments import Attachments
 from server.audit import Audit
 from server.auth import Authenticator, Caller, current_caller
@@ -38,6 +39,8 @@ from server.links import Links
 from server.live import ConfigurationLost, LiveSettings
 from server.mailbox import Mailboxes
 from server.mirrors import Mirrors
+from server.oauth.grants import Grants
+from server.oauth.source import access_tokens
 from server.outbound import Outbound
 from server.outbox import Follower
 from server.relay import Relay, relay_server
@@ -69,11 +72,12 @@ class Parts:
         """Everything over one data directory. Raises KeyUnsafe."""
         place = live.in_force().settings.server
         key = DataKey(place.data_dir)
-        mirrors, upstreams = Mirrors(place.data_dir), Upstreams()
+        credentials = access_tokens(Grants(state, key))
+        mirrors, upstreams = Mirrors(place.data_dir), Upstreams(credentials)
         state.recover()
         audit = Audit(place.data_dir, key, live.in_force().settings.audit)
         live.subscribe(audit.note)
-        outbound = Outbound(state, mirrors, upstreams, audit)
+        outbound = Outbound(state, mirrors, upstreams, audit, credentials)
         mailboxes, uses = Mailboxes(mirrors, key), LastUses(state)
         follower = Follower(outbound.outbox, lambda: live.in_force().settings.accounts())
         return cls(live, state, mirrors, mailboxes, upstreams, outbound, audit, uses, follower, Links(key), place.url)
@@ -126,15 +130,16 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
     place = parts.live.in_force().settings.server
     authenticator = Authenticator(parts.live, parts.state)
     gate = Gate(authenticator, parts.audit.chain.key, parts.audit, parts.uses)
-    managers = {name: _manager(build(parts, current_caller), place) for name, build in PROFILES.items()}
+    managers = {name: _Managers.over(build(parts, current_caller), place) for name, build in PROFILES.items()}
     attachments = Attachments(parts.mailboxes, parts.upstreams, parts.audit)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             stack.callback(parts.close)
-            for manager in managers.values():
-                await stack.enter_async_context(manager.run())
+            for each in managers.values():
+                await stack.enter_async_context(each.plain.run())
+                await stack.enter_async_context(each.streamed.run())
             yield
 
     app = Starlette(
@@ -192,7 +197,27 @@ def _has_port(origin: str, known: str) -> bool:
     return known.endswith(":*") and port != origin and port.isascii() and port.isdigit()
 
 
-def _mcp(managers: dict[str, StreamableHTTPSessionManager]) -> ASGIApp:
+@dataclass(frozen=True, slots=True)
+class _Managers:
+    """The two ways to answer for one tool set: with one JSON body, or with a stream of events.
+
+    Without sessions both: the handshake era costs half more so, and any instance can serve any request.
+    """
+
+    plain: StreamableHTTPSessionManager
+    streamed: StreamableHTTPSessionManager
+
+    @classmethod
+    def over(cls, server: Server[Any], place: Place) -> "_Managers":
+        """Both, over one server."""
+        security = _transport_security(place)
+        return cls(
+            StreamableHTTPSessionManager(server, stateless=True, json_response=True, security_settings=security),
+            StreamableHTTPSessionManager(server, stateless=True, json_response=False, security_settings=security),
+        )
+
+
+def _mcp(managers: dict[str, _Managers]) -> ASGIApp:
     """The MCP endpoint: the token's profile chooses the tool set."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
@@ -200,16 +225,12 @@ def _mcp(managers: dict[str, StreamableHTTPSessionManager]) -> ASGIApp:
             # There are no sessions, so a stream of server events would hang for ever.
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
-        await managers[current_caller().policy.tools].handle_request(scope, receive, plain_errors(send))
+        chosen = managers[current_caller().policy.tools]
+        is_streamed, receive = await asks_for_steps(scope, receive)
+        manager = chosen.streamed if is_streamed else chosen.plain
+        await manager.handle_request(scope, receive, plain_errors(send))
 
     return serve
-
-
-def _manager(server: Server[Any], place: Place) -> StreamableHTTPSessionManager:
-    # Stateless, and one JSON body per answer: half the cost of an event stream, and no tool reports progress.
-    return StreamableHTTPSessionManager(
-        server, stateless=True, json_response=True, security_settings=_transport_security(place)
-    )
 
 
 def _transport_security(place: Place) -> TransportSecuritySettings:

@@ -9,6 +9,7 @@ that only a few downloads are prepared at once.
 import logging
 import os
 import re
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,19 +21,22 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from mirror.blobs import blob_path
-from mirror.errors import MessageChanged, MirrorAbsent, UpstreamError
+from mirror.errors import MessageChanged, MirrorAbsent, UpstreamError, UpstreamUnavailable
 from mirror.listing import Place
 from mirror.mail.transfer import decode_part
 from mirror.message import Attachment
 from mirror.upstream import Upstream
 from server.audit import Audit
 from server.auth import Caller, current_caller
+from server.long_call import still_wanted
 from server.mailbox import Mailboxes, NoSuchFolder, NoSuchMessage
 from server.seal import AttachmentId, NotSealed
 from server.upstreams import Upstreams
 
 log = logging.getLogger(__name__)
 
+FETCH_SECONDS = 120.0
+"""How long the fetch of one attachment may go on."""
 _AT_ONCE = 2
 _LONGEST_ENCODING = 4
 _SLACK = 100_000
@@ -137,11 +141,14 @@ class Attachments:
 
 def _section(upstream: Upstream, place: Place, attachment: Attachment) -> bytes:
     """The part as it is upstream. The policy let one of a known size through: much more than that is not fetched."""
-    section = bytearray()
+    section, began = bytearray(), time.monotonic()
     for piece in upstream.fetch_section(place, attachment.part):
         section += piece
         if len(section) > attachment.size * _LONGEST_ENCODING + _SLACK:
             raise NoSuchAttachment("it is larger than the mirror knows")
+        if time.monotonic() - began > FETCH_SECONDS:
+            raise UpstreamUnavailable("the attachment does not come in time")
+        still_wanted(len(section), None, "fetching from the mail server")
     return bytes(section)
 
 

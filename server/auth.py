@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
-from config.identity import Profile, Provider, Token
+from config.identity import Token
+from config.profile import Profile
+from config.provider import Provider
 from server.live import InForce, LiveSettings
 from server.state import State, digest
 

@@ -14,10 +14,13 @@ from config.settings import ConfigError
 from mirror.errors import MirrorError
 from mirror.log import configure_logging
 from server.audit_command import audit
+from server.auth_command import auth
+from server.backup_command import backup, restore
 from server.cleanup_command import cleanup
 from server.command import ConfigOption
 from server.command import load as _load
 from server.doctor_command import doctor
+from server.forget_command import forget
 from server.init_command import init
 from server.key_command import keys
 from server.outbox_command import outbox
@@ -50,12 +53,16 @@ def main() -> None:
 
 
 main.add_command(audit)
+main.add_command(auth)
+main.add_command(backup)
 main.add_command(cleanup)
 main.add_command(doctor)
+main.add_command(forget)
 main.add_command(init)
 main.add_command(keys)
 main.add_command(outbox)
 main.add_command(policy)
+main.add_command(restore)
 main.add_command(search)
 main.add_command(status)
 main.add_command(stdio)
@@ -138,7 +145,10 @@ def config_check(config_path: Path | None) -> None:
             _, secret = provider.login(endpoint)
             place = f"users.{user}.providers.{name}.{kind}"
             try:
-                if secret is None:
+                if provider.oauth is not None and provider.is_signed_in(endpoint):
+                    if provider.oauth.client_secret is not None:
+                        provider.oauth.client_secret.read()
+                elif secret is None:
                     problems.append(f"{place}: there is no password; set password")
                 elif not secret.read():
                     problems.append(f"{place}: the password is empty")

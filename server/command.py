@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 from pydantic import TypeAdapter, ValidationError
 
-from config.identity import Duration, Settings
+from config.identity import Settings
+from config.kinds import Duration
 from config.settings import find_config, load_settings
 
 ConfigOption = click.option(

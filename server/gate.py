@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.status import HTTP_401_UNAUTHORIZED
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from config.identity import Limits
+from config.profile import Limits
 from server.attachments import LINKED
 from server.audit import Audit
 from server.auth import Authenticator, Caller, calling

@@ -10,7 +10,7 @@ from typing import Any
 from mcp.server.lowlevel import Server
 from mcp.types import ToolAnnotations
 
-from config.identity import Grant, Profile
+from config.profile import Profile
 from server.audit import Audit
 from server.auth import Caller
 from server.gateway_arguments import (
@@ -57,19 +57,16 @@ class Gateway:
     files: Files
 
 
-def granted(grant: Grant) -> Callable[[Profile], bool]:
-    """Whether a profile has the tool of a grant: it is allowed, and what it is about is not refused as a whole."""
+def _sends(profile: Profile) -> bool:
+    return profile.outbound is not None
 
-    def is_granted(profile: Profile) -> bool:
-        if grant not in profile.allow:
-            return False
-        if grant in ("send", "reply"):
-            return profile.outbound is not None
-        if grant == "download":
-            return profile.content.attachments is not False
-        return any(rule.access == "write" for rule in profile.folders)
 
-    return is_granted
+def _saves(profile: Profile) -> bool:
+    return profile.content.attachments is not False
+
+
+def _changes(profile: Profile) -> bool:
+    return any(rule.access == "write" for rule in profile.folders)
 
 
 def gateway_tools(gateway: Gateway) -> list[Tool[Any]]:
@@ -131,7 +128,7 @@ def gateway_tools(gateway: Gateway) -> list[Tool[Any]]:
             SendEmail,
             gateway.mail.send_email,
             SENDS,
-            granted("send"),
+            _sends,
             operation="send email",
         ),
         Tool(
@@ -142,7 +139,7 @@ def gateway_tools(gateway: Gateway) -> list[Tool[Any]]:
             ReplyEmail,
             gateway.mail.reply_email,
             SENDS,
-            granted("reply"),
+            _sends,
             operation="send reply",
         ),
         Tool(
@@ -152,7 +149,7 @@ def gateway_tools(gateway: Gateway) -> list[Tool[Any]]:
             MoveEmail,
             gateway.changes.move_email,
             CHANGES,
-            granted("move"),
+            _changes,
             operation="move message",
         ),
         Tool(
@@ -163,7 +160,7 @@ def gateway_tools(gateway: Gateway) -> list[Tool[Any]]:
             DeleteEmail,
             gateway.changes.delete_email,
             DESTROYS,
-            granted("delete"),
+            _changes,
             operation="delete message",
         ),
         Tool(
@@ -173,7 +170,7 @@ def gateway_tools(gateway: Gateway) -> list[Tool[Any]]:
             MarkEmailRead,
             gateway.changes.mark_email_read,
             CHANGES,
-            granted("mark"),
+            _changes,
             operation="mark message as read",
         ),
         Tool(
@@ -184,7 +181,7 @@ def gateway_tools(gateway: Gateway) -> list[Tool[Any]]:
             DownloadAttachment,
             gateway.files.download_attachment,
             ADDS,
-            granted("download"),
+            _saves,
             operation="download attachment",
         ),
         Tool(
@@ -194,7 +191,7 @@ def gateway_tools(gateway: Gateway) -> list[Tool[Any]]:
             CreateFolder,
             gateway.changes.create_folder,
             ADDS,
-            granted("create_folder"),
+            _changes,
             operation="create folder",
         ),
         Tool(
@@ -204,7 +201,7 @@ def gateway_tools(gateway: Gateway) -> list[Tool[Any]]:
             AppendEmail,
             gateway.changes.append_email,
             ADDS,
-            granted("append"),
+            _changes,
             operation="append message",
         ),
     ]

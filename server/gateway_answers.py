@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
-from config.identity import Provider
+from config.provider import Provider
 from mirror.message import Attachment
 from mirror.mirrored import FolderState, MirroredMessage
 from server.refusal import CLOSED

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from config.identity import Profile
+from config.profile import Profile
 from server.gateway import Gateway, gateway_tools
 from server.gateway_changes import Changes
 from server.gateway_files import Files

@@ -1,6 +1,7 @@
 """Writes: policy first, then upstream, and the mirror only after upstream has said yes."""
 
 from config.secret import SecretSource
+from mirror.credential import Credentials, as_configured
 from server.audit import Audit
 from server.changes import Appended, Created, Deleted, Flagged, FolderExists, Moved, NoTrash
 from server.changing import Changing
@@ -22,11 +23,19 @@ __all__ = [
 class Outbound(Sending, Changing):
     """Sends mail and changes mailboxes."""
 
-    def __init__(self, state: State, mirrors: Mirrors, upstreams: Upstreams, audit: Audit) -> None:
+    def __init__(
+        self,
+        state: State,
+        mirrors: Mirrors,
+        upstreams: Upstreams,
+        audit: Audit,
+        credentials: Credentials = as_configured,
+    ) -> None:
         self._audit = audit
         self.outbox = self._outbox = Outbox(state, mirrors, upstreams)
         self._state = state
         self._mirrors = mirrors
         self._upstreams = upstreams
+        self._credentials = credentials
         self._secrets: dict[SecretSource, str] = {}
         self._unconfirmed: set[tuple[str, str, int, int]] = set()

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from config.identity import Endpoint, Provider
+from config.provider import Endpoint, Provider
 from mirror.errors import MirrorBusy, MirrorError, StoreError, UpstreamError, UpstreamRefused
 from mirror.folder_names import with_roles
 from mirror.lock import Lock

@@ -45,11 +45,13 @@ def outbox(config_path: Path | None, check: bool, as_json: bool) -> None:
 
 def _settled(settings: Settings, check: bool) -> list[Submission]:
     from server.mirrors import Mirrors
+    from server.oauth.source import credentials_of
     from server.outbox import Outbox
     from server.state import State
     from server.upstreams import Upstreams
 
-    state, mirrors, upstreams = State(settings.server.data_dir), Mirrors(settings.server.data_dir), Upstreams()
+    state, mirrors = State(settings.server.data_dir), Mirrors(settings.server.data_dir)
+    upstreams = Upstreams(credentials_of(settings))
     try:
         accounts = settings.accounts() if check else {}
         Outbox(state, mirrors, upstreams).catch_up(accounts, ask_upstream=check, with_copies=check)

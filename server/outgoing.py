@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from html.parser import HTMLParser
 
-from config.identity import OutboundPolicy
 from config.pattern import Patterns
+from config.profile import OutboundPolicy
 from mirror.fold import fold_keeping_separators
 from server.policy import Recipient
 from server.redaction.plain import plain

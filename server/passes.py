@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from config.identity import Provider, Settings
+from config.identity import Settings
+from config.provider import Provider
+from mirror.credential import Credentials
 from mirror.database import private_folder
 from mirror.errors import MirrorError, in_plain_words
 from mirror.keeper import Keeper
@@ -18,6 +20,7 @@ from mirror.parsing import Parsers
 from mirror.report import Progress
 from mirror.store import Store
 from mirror.wake import wake
+from server.oauth.source import credentials_of
 
 _POLL = 0.1
 _LONGEST_CLEANUP = 600.0
@@ -49,11 +52,18 @@ def sync_now(
     Where another process keeps a mirror, that one is asked and waited for. Raises UnknownMirror before anything begins.
     """
     chosen = _chosen(settings, mirrors)
+    credential_of = credentials_of(settings)
     outcomes = []
     with Parsers(settings.sync.parse_children) as parsers:
         for name, folder, provider in chosen:
-            outcomes.append(_sync(Keeper(name, folder, provider, parsers, threading.Event()), notice))
+            outcomes.append(_sync(_keeper(name, folder, provider, parsers, credential_of), notice))
     return outcomes
+
+
+def _keeper(name: str, folder: Path, provider: Provider, parsers: Parsers, credential_of: Credentials) -> Keeper:
+    user, _, provider_name = name.partition("/")
+    credential = credential_of(user, provider_name, provider, provider.imap)
+    return Keeper(name, folder, provider, parsers, threading.Event(), credential)
 
 
 def clean_now(settings: Settings, mirrors: Iterable[str]) -> dict[str, str]:
@@ -62,11 +72,11 @@ def clean_now(settings: Settings, mirrors: Iterable[str]) -> dict[str, str]:
     Raises UnknownMirror before anything begins.
     """
     chosen = _chosen(settings, mirrors)
+    credential_of = credentials_of(settings)
     os.environ["SQLITE_TMPDIR"] = str(private_folder(settings.server.data_dir))
     with Parsers(settings.sync.parse_children) as parsers:
         return {
-            name: _clean(Keeper(name, folder, provider, parsers, threading.Event()))
-            for name, folder, provider in chosen
+            name: _clean(_keeper(name, folder, provider, parsers, credential_of)) for name, folder, provider in chosen
         }
 
 

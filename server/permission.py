@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from config.identity import ContentPolicy, Profile, Redaction, Settings, Token
+from config.identity import Settings, Token
+from config.profile import ContentPolicy, Profile, Redaction
 from mirror.errors import MirrorAbsent
 from mirror.mirrored import FolderState
 from mirror.query.reader import Reader

@@ -9,11 +9,13 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Literal
 
 import idna
 
-from config.identity import GMAIL_VIEWS, AttachmentRule, ContentPolicy, Profile
+from config.kinds import GMAIL_VIEWS
+from config.profile import AttachmentRule, ContentPolicy, Profile
 from mirror.message import MAX_MESSAGE, Attachment
 from mirror.mirrored import FolderState, MirroredMessage
 from mirror.query.tree import Query, Size, conditions
@@ -72,9 +74,14 @@ def shows_whole(policy: ContentPolicy, query: Query | None) -> bool:
 
     Then the index answers for it as it does without a policy. A key that is not known here means no.
     """
+    return _changed(policy) <= _DROPPING | _UNASKED and (_shows_whole_messages(policy) or not _asks_for_size(query))
+
+
+@lru_cache(maxsize=256)
+def _changed(policy: ContentPolicy) -> frozenset[str]:
+    """The keys of a policy that are not as they are by default."""
     default = ContentPolicy()
-    changed = {name for name in ContentPolicy.model_fields if getattr(policy, name) != getattr(default, name)}
-    return changed <= _DROPPING | _UNASKED and (_shows_whole_messages(policy) or not _asks_for_size(query))
+    return frozenset(name for name in ContentPolicy.model_fields if getattr(policy, name) != getattr(default, name))
 
 
 def _asks_for_size(query: Query | None) -> bool:

@@ -7,10 +7,11 @@ from typing import TypeVar
 
 from mirror.mirrored import FolderState, MirroredMessage, State
 from server.auth import Caller
+from server.long_call import still_wanted
 from server.mailbox import Mailbox, Mailboxes, NoSuchMessage
 
 TEXT_WAIT = 10.0
-_WAITERS = 8
+_WAITERS = 4
 _POLL = 0.1
 
 T = TypeVar("T")
@@ -50,8 +51,9 @@ class Reading:
         if not self._waiters.acquire(blocking=False):
             return
         try:
-            deadline = time.monotonic() + TEXT_WAIT
-            while missing and time.monotonic() < deadline:
+            began = time.monotonic()
+            while missing and (waited := time.monotonic() - began) < TEXT_WAIT:
+                still_wanted(waited, TEXT_WAIT, "waiting for a text that is not mirrored yet")
                 time.sleep(_POLL)
                 with self._mailboxes.open(caller) as mailbox:
                     missing = _without_text(_find(mailbox, mailbox.folder(folder_name), uids), caller)

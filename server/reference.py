@@ -33,7 +33,7 @@ _GATEWAY = """\
 ## Gateway
 
 A token stands for a user and all of the user's providers, or one; `account` names one in each call. What a profile does
-not grant (`allow`, `tool_allow`) is not in the list of tools. `as_of` and `complete` are in the result's `_meta` as
+not grant (`allow`) is not in the list of tools. `as_of` and `complete` are in the result's `_meta` as
 `postmirror/as_of` and `postmirror/complete`; where a folder is old or incomplete, a second text says so.
 """
 _ERRORS = """\

@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from config.identity import Endpoint, Provider
+from config.provider import Endpoint, Provider
 from config.secret import SecretSource, SecretUnavailable
-from mirror.errors import AuthenticationRefused
+from mirror.credential import Credentials
+from mirror.errors import AuthenticationRefused, UpstreamUnavailable
 from server.audit import Audit
 from server.auth import Caller
 from server.correspondent import Correspondent, breaks_lines, parse_correspondent
@@ -63,6 +64,7 @@ class Sending:
     _mirrors: Mirrors
     _state: State
     _secrets: dict[SecretSource, str]
+    _credentials: Credentials
 
     def send(self, caller: Caller, draft: Draft, idempotency_key: str | None = None) -> Sent:
         """Check, journal and submit a mail; returns once the provider has taken it.
@@ -134,7 +136,7 @@ class Sending:
             is_handed_over = True
 
         try:
-            self._hand_in(parcel, caller.account, endpoint, hand_over)
+            self._hand_in(parcel, caller, endpoint, hand_over)
         except SubmissionUncertain:
             self._settle(caller, line, parcel, "uncertain", "no answer after the final dot")
             if self._outbox.resolve(line, _mailbox(caller), parcel.message_id, caller.account):
@@ -152,14 +154,14 @@ class Sending:
         self._journal(line, "sent", copy=copy)
         return copy
 
-    def _hand_in(self, parcel: Parcel, account: Provider, endpoint: Endpoint, hand_over: Callable[[], None]) -> None:
-        login = self._login(account, endpoint)
+    def _hand_in(self, parcel: Parcel, caller: Caller, endpoint: Endpoint, hand_over: Callable[[], None]) -> None:
+        login = self._login(caller, endpoint)
         try:
             submit(parcel, endpoint, login, hand_over)
         except AuthenticationRefused:
             # The secret may have been replaced since it was read, as tokens are that expire; nothing was sent so far.
             self._secrets.clear()
-            fresh = self._login(account, endpoint)
+            fresh = self._login(caller, endpoint, "" if login is None else login.secret)
             if fresh == login:
                 raise
             submit(parcel, endpoint, fresh, hand_over)
@@ -179,8 +181,11 @@ class Sending:
         self._journal(line, state, reason)
         log.warning("send: %s (%s) identity=%s message_id=%s", state, reason, caller.identity, parcel.message_id)
 
-    def _login(self, account: Provider, endpoint: Endpoint) -> Login | None:
+    def _login(self, caller: Caller, endpoint: Endpoint, refused: str = "") -> Login | None:
+        account = caller.account
         user, source = account.login(endpoint)
+        if account.is_signed_in(endpoint):
+            return Login(user, self._access_token(caller, endpoint, refused), is_token=True)
         if source is None:
             return None
         if source not in self._secrets:
@@ -188,7 +193,16 @@ class Sending:
                 self._secrets[source] = source.read()
             except SecretUnavailable as exc:
                 raise AuthenticationRefused(str(exc)) from exc
-        return Login(user, self._secrets[source], is_token=account.auth == "oauth2")
+        return Login(user, self._secrets[source], is_token=account.takes_token(endpoint))
+
+    def _access_token(self, caller: Caller, endpoint: Endpoint, refused: str) -> str:
+        credential = self._credentials(*_mailbox(caller), caller.account, endpoint)
+        if credential is None:
+            raise AuthenticationRefused("signing in by OAuth 2 is not possible here")
+        try:
+            return credential.secret(refused)
+        except UpstreamUnavailable as exc:
+            raise SubmissionUnavailable(str(exc)) from exc
 
 
 def _mailbox(caller: Caller) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import ssl
 import time
 from dataclasses import dataclass
 
-from config.identity import Endpoint
+from config.provider import Endpoint
 
 Broken = (OSError, smtplib.SMTPException)
 """What a conversation that has ended raises."""

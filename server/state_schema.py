@@ -9,6 +9,9 @@ submission  the send journal: sending -> sent | refused | uncertain. mail: the b
             while the outcome is open or the copy is owed. handed_over: when the final dot was about to be written.
             key: the client's idempotency key, of which a profile has one line; draft: digest of what the client wrote
             with it. copy: what became of the copy in Sent.
+sign_in     what signing in by OAuth 2 left: its refresh and access token, sealed. sealed_next: the same under a data
+            key that is about to count. expires: the access token's. renewing: since when a renewal is under way or
+            was cut off. fault, reason: why it does not count any more, "" while it does.
 """
 
 import sqlite3
@@ -98,6 +101,29 @@ _TOKENS = (
     "CREATE TABLE token_use (name TEXT PRIMARY KEY, at REAL NOT NULL) STRICT",
     "INSERT INTO token_use SELECT name, last_used FROM token WHERE last_used IS NOT NULL",
 )
+
+
+@migrations()
+def keep_sign_ins(db: Database) -> None:
+    """What signing in by OAuth 2 left."""
+    db.execute(_SIGN_INS)
+
+
+_SIGN_INS = """
+    CREATE TABLE sign_in (
+        user TEXT NOT NULL,
+        provider TEXT NOT NULL,
+        sealed BLOB NOT NULL,
+        sealed_next BLOB,
+        signed_in REAL NOT NULL,
+        expires REAL NOT NULL,
+        refresh_expires REAL,
+        renewing REAL,
+        fault TEXT NOT NULL DEFAULT '' CHECK (fault IN ('', 'signed_out', 'consent', 'administrator', 'client')),
+        reason TEXT NOT NULL DEFAULT '',
+        PRIMARY KEY (user, provider)
+    ) STRICT
+    """
 
 
 def migrate(connection: sqlite3.Connection) -> None:

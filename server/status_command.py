@@ -24,7 +24,11 @@ _SHOWN = 20
 def status(config_path: Path | None, as_json: bool) -> None:
     """Show how complete and how old each mirror is, folder by folder."""
     _, settings = load(config_path)
-    mirrors = {f"{user}/{name}": _condition(settings, user, name) for user, name, _ in settings.identities()}
+    sign_ins = _sign_ins(settings)
+    mirrors = {
+        f"{user}/{name}": {**_condition(settings, user, name), "sign_in": sign_ins.get((user, name))}
+        for user, name, _ in settings.identities()
+    }
     if as_json:
         click.echo(json.dumps(mirrors))
         return
@@ -48,11 +52,45 @@ def _condition(settings: Settings, user: str, provider: str) -> dict[str, Any]:
         return {"last_pass": None, "error": "not mirrored yet: run postmirror sync or serve", "folders": []}
 
 
+def _sign_ins(settings: Settings) -> dict[tuple[str, str], dict[str, Any]]:
+    """What became of signing in, by mailbox, for those that are signed in to."""
+    wanted = [(user, name) for user, name, provider in settings.identities() if provider.oauth is not None]
+    if not wanted:
+        return {}
+    from contextlib import closing
+
+    from server.oauth.source import advice
+    from server.state import State
+
+    with closing(State(settings.server.data_dir)) as state:
+        found = {mailbox: state.sign_in(*mailbox) for mailbox in wanted}
+    return {
+        mailbox: {
+            "state": "none" if sign_in is None else sign_in.fault or "signed_in",
+            "since": None if sign_in is None else _moment(sign_in.signed_in),
+            "token_until": None if sign_in is None else _moment(sign_in.expires),
+            "until": None if sign_in is None else _moment(sign_in.refresh_expires),
+            "error": "nobody has signed in yet" if sign_in is None else _fault(advice(sign_in.fault), sign_in.reason),
+        }
+        for mailbox, sign_in in found.items()
+    }
+
+
+def _fault(advice: str, reason: str) -> str:
+    return f"{advice} ({reason})" if reason else ""
+
+
+def _moment(at: float | None) -> str | None:
+    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
 def _account(account: AccountState) -> dict[str, Any]:
     return {
         "last_pass": _written(account.pass_ended),
         "is_passing": account.is_passing,
         "error": account.error,
+        "throttled_until": _written(account.throttled_until),
+        "logins_refused": account.logins_refused,
         "rung": account.rung,
         "distrusted": dict(account.distrusted),
         "bytes_today": account.bytes_today,
@@ -98,6 +136,8 @@ def _print(console: Console, name: str, mirror: dict[str, Any]) -> None:
             _say(console, f"{folder['folder']}: {folder['quarantined'] - len(folder['quarantine'])} more like these")
     if "rung" in mirror:
         _print_account(console, mirror)
+    if mirror["sign_in"]:
+        _print_sign_in(console, name, mirror["sign_in"])
     if mirror["last_pass"] is None and not mirror["error"]:
         _say(console, "no pass has ended yet: postmirror serve or sync makes one")
     if mirror["error"]:
@@ -106,6 +146,10 @@ def _print(console: Console, name: str, mirror: dict[str, Any]) -> None:
 
 def _print_account(console: Console, mirror: dict[str, Any]) -> None:
     _say(console, f"server: {mirror['rung'] or 'not connected yet'}")
+    if mirror["throttled_until"]:
+        _say(console, f"the server asked to be left alone until {mirror['throttled_until']}")
+    if mirror["logins_refused"]:
+        _say(console, f"logins refused in a row: {mirror['logins_refused']}")
     for capability, reason in mirror["distrusted"].items():
         _say(console, f"not used for a week, since the server broke it: {capability} ({reason})")
     limit = f" of {_octets(mirror['daily_bytes'])} a day" if mirror["daily_bytes"] else ""
@@ -113,6 +157,15 @@ def _print_account(console: Console, mirror: dict[str, Any]) -> None:
     if mirror["bytes_pending"]:
         when = f", done about {mirror['done_by']}" if mirror["done_by"] else ""
         _say(console, f"to fetch: {_octets(mirror['bytes_pending'])}{when}")
+
+
+def _print_sign_in(console: Console, name: str, sign_in: dict[str, Any]) -> None:
+    if sign_in["error"]:
+        _say(console, f"sign-in needed: {sign_in['error']}: postmirror auth login {name}")
+        return
+    until = sign_in["until"] or "it is ended"
+    renewed = f"access token until {sign_in['token_until']}, renewed by itself"
+    _say(console, f"signed in since {sign_in['since']}, until {until} ({renewed})")
 
 
 def _completeness(folder: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from config.identity import Endpoint
+from config.provider import Endpoint
 from mirror.errors import AuthenticationRefused
 from server.smtp import Broken, Conversation, Patience
 

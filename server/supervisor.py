@@ -26,7 +26,7 @@ class Supervisor:
     """Keeps one sync worker running until it is stopped; one that ends is started again after a growing pause."""
 
     def __init__(self, config: Path) -> None:
-        self._command = [sys.executable, "-m", "mirror.worker", str(config.absolute())]
+        self._command = [sys.executable, "-m", "server.worker", str(config.absolute())]
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._thread = threading.Thread(target=self._watch, name="supervisor", daemon=True)

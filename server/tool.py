@@ -16,7 +16,6 @@ from functools import partial
 from typing import Annotated, Any, Generic, TypeVar
 
 import anyio
-import anyio.to_thread
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
@@ -32,20 +31,26 @@ from mcp.types import (
 from mcp.types import Tool as ToolDescription
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from config.identity import Profile
+from config.profile import Profile
 from server.audit import Audit
 from server.auth import Caller
 from server.live import ConfigurationLost
+from server.long_call import Abandoned, on_thread
 
 log = logging.getLogger(__name__)
 
-THREADS = 40
+READING_THREADS = 8
+"""Calls of a tool set that read at once. More gain nothing on one interpreter, and each needs a reader of its own."""
+CHANGING_THREADS = 32
+"""Calls that send or change at once: they wait for mail servers, and reads go on beside them."""
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _MAX_PROBLEMS = 5
 _MAX_NAME_CHARS = 64
 
 
 FAILED = "Failed to {operation}. Check server logs for details."
 INTERNAL = "Internal error, reference {reference}. The operator finds it in the log."
+ABANDONED = "The call was given up, because its client no longer waits."
 LOST = "The configuration cannot be read; ask the operator."
 
 
@@ -104,8 +109,8 @@ def _always(_: Profile) -> bool:
 class Tool(Generic[A]):
     """One tool. description: product text, read by models. run: called on a thread, its result becomes the answer.
 
-    granted: whether a profile may have this tool. operation: what has failed after a fault of ours, in the error
-    text that the gateway tools promise; "" for that of the others.
+    granted: whether what a profile may see and do leaves this tool something to do. operation: what has failed after a
+    fault of ours, in the error text that the gateway tools promise; "" for that of the others.
     """
 
     name: str
@@ -129,7 +134,7 @@ class Tool(Generic[A]):
 
     def is_offered(self, profile: Profile) -> bool:
         """Whether there is this tool for a profile."""
-        return (profile.tool_allow is None or self.name in profile.tool_allow) and self.granted(profile)
+        return profile.allows(self.name) and self.granted(profile)
 
     def call(self, caller: Caller, arguments: Mapping[str, Any]) -> Noted:
         """Check the arguments and run it. Raises Declined for everything that a client can mend."""
@@ -179,22 +184,22 @@ def tool_server(
     """
     by_name = {tool.name: tool for tool in tools}
     described = {tool.name: tool.describe() for tool in tools}
-    schemas = {description.name: description.input_schema for description in described.values()}
-    threads: list[anyio.CapacityLimiter] = []
+    threads: dict[bool, anyio.CapacityLimiter] = {}
 
     async def list_tools(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListToolsResult:
         profile = caller().policy
         return ListToolsResult(tools=[described[tool.name] for tool in tools if tool.is_offered(profile)])
 
-    async def call_tool(_: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
         tool = by_name.get(params.name)
         if tool is None:
             audit.note("tool", "unknown", caller())
             raise _unknown()
-        if not threads:
-            threads.append(anyio.CapacityLimiter(THREADS))
+        reads = bool(tool.annotations.read_only_hint)
+        if reads not in threads:
+            threads[reads] = anyio.CapacityLimiter(READING_THREADS if reads else CHANGING_THREADS)
         work = partial(_answer, tool, caller, audit, params.arguments or {})
-        return await anyio.to_thread.run_sync(work, limiter=threads[0])
+        return await on_thread(context, work, threads[reads])
 
     return Server(
         name,
@@ -202,7 +207,8 @@ def tool_server(
         instructions=instructions,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
-        get_tool_input_schema=schemas.get,
+        # Looked up for headers that repeat arguments; no tool declares one, and looking costs a walk over the schema.
+        get_tool_input_schema=lambda _: None,
         **offers,
     )
 
@@ -230,6 +236,9 @@ def _answer(
         return _result(str(exc), details=exc.details, is_error=True)
     except ConfigurationLost:
         return _result(LOST, is_error=True)
+    except Abandoned:
+        audit.note("tool", "abandoned", who, tool=tool.name)
+        return _result(ABANDONED, is_error=True)
     except Exception as exc:  # noqa: BLE001 - the boundary: a fault of ours must not show its insides to a client
         reference = failed(f"tool {tool.name}", exc)
         audit.note("tool", "error", who, tool=tool.name, reference=reference)
@@ -265,7 +274,7 @@ def _check_offered(tool: Tool[Any], caller: Caller) -> None:
 
 def as_json(value: object) -> str:
     """A value as the one line of JSON that clients get."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODE(value)
 
 
 def _result(

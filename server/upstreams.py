@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from config.identity import Provider
+from config.provider import Provider
+from mirror.credential import Credentials, as_configured
 from mirror.errors import MessageChanged, UpstreamError, UpstreamRefused, UpstreamUnavailable
 from mirror.upstream import Upstream
 
@@ -33,7 +34,8 @@ class _Session:
 class Upstreams:
     """Sessions by mailbox. Safe to share between threads; work on one mailbox waits its turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, credentials: Credentials = as_configured) -> None:
+        self._credentials = credentials
         self._lock = threading.Lock()
         self._sessions: dict[tuple[str, str], _Session] = {}
         self._closer: threading.Timer | None = None
@@ -49,7 +51,7 @@ class Upstreams:
         if not session.lock.acquire(timeout=_QUEUE_SECONDS):
             raise UpstreamUnavailable("the session of this mailbox is busy")
         try:
-            return self._run(session, account, work)
+            return self._run(session, mailbox, account, work)
         finally:
             session.used = time.monotonic()
             session.lock.release()
@@ -66,21 +68,21 @@ class Upstreams:
 
         return self.run(mailbox, account, once)
 
-    def _run(self, session: _Session, account: Provider, work: Callable[[Upstream], T]) -> T:
+    def _run(self, session: _Session, mailbox: tuple[str, str], account: Provider, work: Callable[[Upstream], T]) -> T:
         if session.account != account or time.monotonic() - session.used > KEPT_SECONDS:
             _close(session)
         kept, began = session.upstream is not None, time.monotonic()
         try:
-            return self._work(session, account, work)
+            return self._work(session, mailbox, account, work)
         except UpstreamUnavailable:
             # A kept session that is found dead at once was closed while it was unused. A slow failure is no such thing.
             if not kept or time.monotonic() - began > _FOUND_DEAD_SECONDS:
                 raise
-        return self._work(session, account, work)
+        return self._work(session, mailbox, account, work)
 
-    def _work(self, session: _Session, account: Provider, work: Callable[[Upstream], T]) -> T:
+    def _work(self, session: _Session, mailbox: tuple[str, str], account: Provider, work: Callable[[Upstream], T]) -> T:
         try:
-            return work(self._opened(session, account))
+            return work(self._opened(session, mailbox, account))
         except (MessageChanged, UpstreamRefused):
             raise
         except BaseException:
@@ -88,10 +90,14 @@ class Upstreams:
             _abandon(session)
             raise
 
-    @staticmethod
-    def _opened(session: _Session, account: Provider) -> Upstream:
+    def _opened(self, session: _Session, mailbox: tuple[str, str], account: Provider) -> Upstream:
         if session.upstream is None:
-            session.upstream = Upstream.connect(account, connect_timeout=CONNECT_TIMEOUT, read_timeout=READ_TIMEOUT)
+            session.upstream = Upstream.connect(
+                account,
+                connect_timeout=CONNECT_TIMEOUT,
+                read_timeout=READ_TIMEOUT,
+                credential=self._credentials(*mailbox, account, account.imap),
+            )
             session.account = account
         return session.upstream
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from config.identity import Profile
+from config.profile import Profile
 from mirror.errors import MirrorAbsent, QueryTooSlow
 from mirror.mirrored import FolderState
 from mirror.query.reader import Reader

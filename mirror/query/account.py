@@ -11,9 +11,9 @@ from mirror.pace import done_by, utc_day
 
 def account(connection: sqlite3.Connection) -> AccountState:
     """The account of a mirror."""
-    rung, distrusted, began, ended, error, fetched_on, fetched, ever, daily, rate = connection.execute(
-        _MIRROR
-    ).fetchone()
+    rung, distrusted, began, ended, error, fetched_on, fetched, ever, daily, rate, throttled, refused = (
+        connection.execute(_MIRROR).fetchone()
+    )
     (pending,) = connection.execute(_PENDING).fetchone()
     now = time.time()
     today = fetched if fetched_on == utc_day(now) else 0
@@ -24,6 +24,8 @@ def account(connection: sqlite3.Connection) -> AccountState:
         pass_ended=_moment(ended),
         is_passing=began > ended,
         error=error,
+        throttled_until=_moment(throttled if throttled > now else 0),
+        logins_refused=refused,
         bytes_today=today,
         bytes_total=ever,
         daily_bytes=daily,
@@ -44,7 +46,7 @@ def _moment(seconds: float) -> datetime | None:
 
 _MIRROR = """
     SELECT rung, distrusted, pass_began_at, pass_ended_at, error, fetched_on, fetched, fetched_ever, daily_bytes,
-        fetch_rate
+        fetch_rate, throttled_until, logins_refused
     FROM mirror
     """
 _PENDING = """

@@ -71,7 +71,7 @@ def message(row: Row) -> MirroredMessage:
         in_reply_to=row[19],
         references=() if row[20] == "[]" else tuple(json.loads(row[20])),
         preview=row[21],
-        attachments=() if row[22] == "[]" else tuple(Attachment(**each) for each in json.loads(row[22])),
+        attachments=() if row[22] == "[]" else _attachments(row[22]),
         findings={} if row[23] == "{}" else json.loads(row[23]),
         text=row[24],
         text_octets=row[27] or 0,
@@ -96,6 +96,11 @@ def place(connection: sqlite3.Connection, message_id: int) -> Place | None:
 def addresses(stored: str) -> tuple[Address, ...]:
     """A stored address list (JSON `[[name, address], …]`) as addresses."""
     return tuple(Address(name, address) for name, address in json.loads(stored))
+
+
+@lru_cache(maxsize=1024)
+def _attachments(stored: str) -> tuple[Attachment, ...]:
+    return tuple(Attachment(**each) for each in json.loads(stored))
 
 
 @lru_cache(maxsize=1024)

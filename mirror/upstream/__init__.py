@@ -8,7 +8,10 @@ is closed.
 
 Folder names are bytes exactly as received (RFC 3501 5.1.3 is undone for display only). uids are always UIDs.
 
-    session     a connection, logged in: commands, capabilities and rungs, EXISTS and VANISHED after every answer
+    session     a connection: commands, capabilities and rungs, EXISTS and VANISHED after every answer
+    login       how it is made: TLS, login, ENABLE
+    idling      IDLE
+    refusals    what a server means by a refusal
     mailbox     folders and messages, read
     writing     flags, moves, deletions and appends, each with its proof
     answers     the lines of answers, taken apart by regular expressions; fetched does what they cannot

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import re
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,8 +14,9 @@ from imapclient.imap_utf7 import decode as decode_utf7
 from mirror.errors import FolderClosed, UpstreamBroken, UpstreamRefused
 from mirror.listing import FolderStatus, Listed, ListedFolder, Opened
 from mirror.upstream import answers, fetched
+from mirror.upstream.idling import Idling
 from mirror.upstream.quirks import PLAIN, Quirk
-from mirror.upstream.session import Session, is_passing
+from mirror.upstream.refusals import is_passing
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class Asked:
     refused: UpstreamRefused | None = None
 
 
-class Mailbox(Session):
+class Mailbox(Idling):
     """A session, for reading folders and messages."""
 
     def __init__(self, client: IMAPClient, quirk: Quirk = PLAIN, without: Collection[str] = ()) -> None:
@@ -279,20 +280,21 @@ class Mailbox(Session):
         while self._asked:
             self._complete_first()
 
-    def large_message(self, uid: int, size: int, limit: int = LARGEST_MESSAGE) -> bytes | None:
-        """One message fetched in pieces, at most so many octets of it; None when it is gone.
+    def large_message(self, uid: int, size: int, add: Callable[[bytes], None], limit: int = LARGEST_MESSAGE) -> bool:
+        """One message fetched in pieces, handed over as they come, at most so many octets of it; False: it is gone.
 
         The end is a short piece, not RFC822.SIZE, which is wrong on Exchange and 0 on Proton Bridge.
         """
-        data = bytearray()
-        while len(data) < limit:
-            piece = self._piece(uid, "", len(data), PIECE)
+        came = 0
+        while came < limit:
+            piece = self._piece(uid, "", came, PIECE)
             if piece is None:
-                return bytes(data) if data and len(data) >= size else None
-            data += piece
+                return 0 < came >= size
+            add(piece[: limit - came])
+            came += len(piece)
             if len(piece) != PIECE:  # more than asked for: a server without partial FETCH sends the whole
                 break
-        return bytes(data[:limit])
+        return True
 
     def _piece(self, uid: int, section: str, offset: int, length: int) -> bytes | None:
         command = b"FETCH %d (UID BODY.PEEK[%s]<%d.%d>)" % (uid, section.encode("ascii"), offset, length)

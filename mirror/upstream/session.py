@@ -1,22 +1,15 @@
-"""A connection to an IMAP server, logged in: commands out, answers in, and what the server says unasked on the way."""
+"""A connection to an IMAP server: commands out, answers in, and what the server says unasked on the way."""
 
 import contextlib
 import imaplib
 import logging
-import re
-import select
-import socket
-import ssl
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Self
 
-from imapclient import IMAPClient, SocketTimeout
+from imapclient import IMAPClient
 
-from config.identity import Provider
-from mirror.credential import Configured, Credential
 from mirror.errors import (
-    AuthenticationRefused,
     UpstreamBroken,
     UpstreamError,
     UpstreamRefused,
@@ -24,28 +17,15 @@ from mirror.errors import (
     UpstreamUnavailable,
 )
 from mirror.upstream import answers
-from mirror.upstream.quirks import PLAIN, Quirk, quirk_of
-from mirror.upstream.tls import tls_context
+from mirror.upstream.quirks import PLAIN, Quirk
+from mirror.upstream.refusals import throttled_seconds
 
 logger = logging.getLogger(__name__)
 
-CONNECT_TIMEOUT = 5.0
-READ_TIMEOUT = 60.0
 LARGEST_LITERAL = 64 << 20
 """Octets of one literal; a server that announces more is not believed."""
 LONGEST_LINE = 64_000_000
 """Octets of one line: SEARCH answers of 140,000 uids exceed the 1,000,000 of imaplib."""
-THROTTLED_SECONDS = 900.0
-"""How long an account rests that the server throttles without saying how long."""
-
-_BACKOFF = re.compile(r"Suggested Backoff Time: (\d{1,9}) milliseconds", re.IGNORECASE)
-_THROTTLED = re.compile(r"\[(?:OVERQUOTA|THROTTLED)\]|request is throttled|bandwidth limits", re.IGNORECASE)
-# RFC 5530: the account is in order, the server is not. Exchange says the last one of a mailbox it cannot open.
-_NOT_NOW = re.compile(
-    r"\[(?:UNAVAILABLE|INUSE|LIMIT|SERVERBUG|CONTACTADMIN)\]|too many|try again|temporar"
-    r"|authenticated but not connected",
-    re.IGNORECASE,
-)
 
 
 class Session:
@@ -74,140 +54,6 @@ class Session:
         self.is_open = True
         self.exists = 0
 
-    @classmethod
-    def connect(
-        cls,
-        provider: Provider,
-        *,
-        connect_timeout: float = CONNECT_TIMEOUT,
-        read_timeout: float = READ_TIMEOUT,
-        without: Collection[str] = (),
-        credential: Credential | None = None,
-    ) -> Self:
-        """A connection logged in as the provider's user. without: capabilities not to use, beside those configured.
-
-        credential: in the place of the configured secret. Raises UpstreamUnavailable or AuthenticationRefused; no
-        secret is sent before TLS where TLS is asked for.
-        """
-        credential = credential or Configured(provider, provider.imap)
-        secret = credential.secret()
-        try:
-            return cls._opened(provider, secret, connect_timeout, read_timeout, without)
-        except AuthenticationRefused:
-            fresh = credential.secret(secret)
-            if fresh == secret:
-                raise
-        return cls._opened(provider, fresh, connect_timeout, read_timeout, without)
-
-    @classmethod
-    def offered(cls, provider: Provider) -> frozenset[str]:
-        """What the server announces before a login, behind TLS where that is asked for. Raises UpstreamUnavailable."""
-        session = cls._opened(provider, None, CONNECT_TIMEOUT, READ_TIMEOUT, ())
-        try:
-            return session.capabilities
-        finally:
-            session.close()
-
-    @classmethod
-    def _opened(
-        cls,
-        provider: Provider,
-        secret: str | None,
-        connect_timeout: float,
-        read_timeout: float,
-        without: Collection[str],
-    ) -> Self:
-        """A connection, logged in with the secret, or with None not at all."""
-        endpoint = provider.imap
-        client: IMAPClient | None = None
-        try:
-            context = None if endpoint.security == "plain" else tls_context(endpoint)
-            client = IMAPClient(
-                endpoint.host,
-                endpoint.port,
-                ssl=endpoint.security == "tls",
-                ssl_context=context,
-                timeout=SocketTimeout(connect_timeout, min(read_timeout, 15.0)),
-            )
-            client._imap.debug = 0  # noqa: SLF001 - its default formats every literal: 4 times slower
-            # imaplib writes a literal and the line end after it apart; without this the second waits 40 ms for an ACK.
-            client.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            quirk = quirk_of(endpoint.host, client._imap.welcome)  # noqa: SLF001
-            if endpoint.security == "starttls":
-                client.starttls(context)
-            session = cls(client, quirk, {*endpoint.disable, *quirk.without, *without})
-            if secret is None:
-                session._capabilities = session._ask_capabilities()
-            else:
-                # imaplib asked when it connected; what was said before STARTTLS does not count (RFC 9051 6.2.1).
-                before = None if endpoint.security == "starttls" else client._imap.capabilities  # noqa: SLF001
-                user = provider.login(endpoint)[0]
-                session._log_in(user, secret, before, is_token=provider.auth == "oauth2")
-            client.socket().settimeout(read_timeout)
-        except BaseException as exc:
-            if client is not None:
-                _drop(client)
-            if isinstance(exc, UpstreamError) or not isinstance(exc, OSError | imaplib.IMAP4.error | EOFError):
-                raise
-            raise UpstreamUnavailable(f"{endpoint.host}:{endpoint.port} cannot be used: {_reason(exc)}") from exc
-        return session
-
-    def _log_in(self, user: str, password: str, known: Sequence[str] | None, *, is_token: bool) -> None:
-        before = self._ask_capabilities() if known is None else frozenset(known) - self._without
-        try:
-            if is_token:
-                self._present_token(user, password, before)
-            elif "AUTH=PLAIN" in before:  # LOGIN cannot carry a non-ASCII password; SASL PLAIN can (RFC 4616).
-                self._imap.authenticate("PLAIN", lambda _: f"\0{user}\0{password}".encode())
-            elif "LOGINDISABLED" in before:
-                raise AuthenticationRefused("the server offers no login without TLS (LOGINDISABLED)")
-            elif not (user + password).isascii():
-                raise AuthenticationRefused("the server takes no password with non-ASCII characters (no AUTH=PLAIN)")
-            else:
-                self._imap.login(user, password)
-        except (imaplib.IMAP4.abort, OSError):
-            raise
-        except imaplib.IMAP4.error as exc:
-            said = _reason(exc)
-            if seconds := throttled_seconds(said):
-                raise UpstreamThrottled(f"the server throttles this account: {said}", seconds) from exc
-            if "BAD" in said or is_passing(said):
-                raise UpstreamUnavailable(f"the server does not log in anybody now: {said}") from exc
-            raise AuthenticationRefused("the server does not accept the user name or password") from exc
-        self._capabilities = self._ask_capabilities()
-        if self.has("ID"):
-            # NetEase and QQ refuse SELECT before an ID (RFC 2971).
-            with contextlib.suppress(UpstreamRefused):
-                self._run("ID", b'("name" "postmirror")')
-        self._enable()
-
-    def _present_token(self, user: str, token: str, before: frozenset[str]) -> None:
-        """Log in with an OAuth 2 access token, by OAUTHBEARER (RFC 7628) or its forerunner XOAUTH2."""
-        bearer = f"auth=Bearer {token}\x01\x01"
-        if "AUTH=OAUTHBEARER" in before:
-            name, word = "OAUTHBEARER", f"n,a={user},\x01{bearer}"
-        elif "AUTH=XOAUTH2" in before:
-            name, word = "XOAUTH2", f"user={user}\x01{bearer}"
-        else:
-            raise AuthenticationRefused("the server takes no access token (neither AUTH=OAUTHBEARER nor AUTH=XOAUTH2)")
-        words = iter((word.encode(), b"\x01" if name == "OAUTHBEARER" else b""))
-        # A refusal comes as a challenge, and ends with the answer to it.
-        self._imap.authenticate(name, lambda _: next(words, None))
-
-    def _enable(self) -> None:
-        """ENABLE (RFC 5161) the highest rung of MODSEQs; one that the server does not confirm is off."""
-        wanted = next((rung for rung in ("QRESYNC", "CONDSTORE") if self.has("ENABLE") and self.has(rung)), None)
-        if wanted is None:
-            self._capabilities -= {"QRESYNC"}
-            return
-        try:
-            said = b" ".join(self._run("ENABLE", wanted.encode("ascii")).get("ENABLED", [])).upper().split()
-        except UpstreamRefused:
-            said = []
-        if wanted.encode("ascii") not in said:
-            # iCloud announces CONDSTORE and answers ENABLE with OK alone.
-            self._capabilities -= {"QRESYNC", "CONDSTORE"}
-
     def _ask_capabilities(self) -> frozenset[str]:
         answer = self._run("CAPABILITY")
         words = b" ".join(line for line in answer.get("CAPABILITY", []) if isinstance(line, bytes))
@@ -228,12 +74,12 @@ class Session:
             with contextlib.suppress(OSError, imaplib.IMAP4.error):
                 self._client.socket().settimeout(1.0)
                 self._client.logout()
-            _drop(self._client)
+            drop(self._client)
 
     def abandon(self) -> None:
         """Close without a word: the stream is not usable any more."""
         self.is_open = False
-        _drop(self._client)
+        drop(self._client)
 
     # -- the ladder
 
@@ -391,64 +237,24 @@ class Session:
             raise
         except (imaplib.IMAP4.abort, OSError, EOFError) as exc:
             self.abandon()
-            raise UpstreamUnavailable(f"the connection was lost: {_reason(exc)}") from exc
+            raise UpstreamUnavailable(f"the connection was lost: {reason(exc)}") from exc
         except imaplib.IMAP4.error as exc:
-            raise UpstreamRefused(_reason(exc)) from exc
+            raise UpstreamRefused(reason(exc)) from exc
         except (ValueError, IndexError, KeyError, AssertionError, AttributeError) as exc:
             self.abandon()
-            raise UpstreamBroken(f"an answer could not be understood: {_reason(exc)}") from exc
-
-    def idle(self, timeout: float, started: Callable[[], None]) -> bool:
-        """IDLE (RFC 2177) on the open folder until the server reports a change or the time is up. Whether it did.
-
-        started is called once the server listens: what happened before that may not be reported, so look then. A hint
-        only: every waking is followed by a sync, and so is every renewal.
-        """
-        with self._translating():
-            tag = self._send("IDLE")
-            while self._imap._get_response() is not None:  # noqa: SLF001 - None: the continuation has come
-                if self._imap.tagged_commands[tag]:
-                    self._complete("IDLE", tag)
-                    raise UpstreamRefused("the server ends IDLE before it began")
-            started()
-            if not self._imap.untagged_responses and not self._has_buffered():
-                select.select([self._client.socket()], [], [], timeout)
-            self._imap.send(b"DONE\r\n")
-            return bool(self._complete("IDLE", tag).keys() & {"EXISTS", "EXPUNGE", "FETCH", "VANISHED", "RECENT"})
-
-    def _has_buffered(self) -> bool:
-        """Whether more has come in the segment that ended the last line: select does not see what was read already."""
-        connected = self._client.socket()
-        before = connected.gettimeout()
-        connected.settimeout(0.0)
-        try:
-            return bool(self._imap.file.peek(1))
-        except (ssl.SSLWantReadError, BlockingIOError):
-            return False
-        finally:
-            connected.settimeout(before)
-
-
-def throttled_seconds(said: str) -> float:
-    """How long the server asks to be left alone in a refusal; 0 when it does not ask."""
-    if match := _BACKOFF.search(said):
-        return max(1.0, int(match[1]) / 1_000)
-    return THROTTLED_SECONDS if _THROTTLED.search(said) else 0.0
-
-
-def is_passing(said: str) -> bool:
-    """Whether a refusal is for a reason that passes by itself (RFC 5530)."""
-    return _NOT_NOW.search(said) is not None
+            raise UpstreamBroken(f"an answer could not be understood: {reason(exc)}") from exc
 
 
 def _said(data: Sequence[Any]) -> str:
     return b" ".join(item for item in data if isinstance(item, bytes)).decode("utf-8", "replace")[:200]
 
 
-def _reason(exc: BaseException) -> str:
+def reason(exc: BaseException) -> str:
+    """What an error of imaplib or of the network says, cut short."""
     return (str(exc) or type(exc).__name__)[:200]
 
 
-def _drop(client: IMAPClient) -> None:
+def drop(client: IMAPClient) -> None:
+    """Close the socket, whatever state it is in."""
     with contextlib.suppress(OSError, imaplib.IMAP4.error, AttributeError):
         client.shutdown()

@@ -3,7 +3,7 @@
 import ssl
 from typing import Any
 
-from config.identity import Endpoint
+from config.provider import Endpoint
 from mirror.errors import UpstreamUnavailable
 
 

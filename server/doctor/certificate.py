@@ -8,7 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import AuthorityInformationAccessOID, NameOID
 
-from config.identity import Endpoint
+from config.provider import Endpoint
 from server.doctor.finding import Finding, fail, ok, warn
 
 SOON = timedelta(days=14)

@@ -14,7 +14,7 @@ from typing import Literal
 
 from cryptography import x509
 
-from config.identity import Endpoint
+from config.provider import Endpoint
 from mirror.errors import UpstreamUnavailable
 from mirror.upstream.tls import tls_context
 from server.doctor.certificate import untrusted

@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from config.identity import Provider
+from config.identity import Settings
 from config.settings import ConfigError, load_settings
+from mirror.credential import Credentials, as_configured
+from server.doctor.account import Account
 from server.doctor.audit import check_audit
 from server.doctor.certificate import check_certificate
 from server.doctor.clock import check_clock
@@ -19,6 +21,8 @@ from server.doctor.permissions import check_agent, check_configuration, check_da
 from server.doctor.state import check_state
 from server.doctor.submission import check_submission
 from server.doctor.versions import check_versions
+from server.oauth.source import credentials_of
+from server.unusable import FileUnusable
 
 
 def examine(path: Path, agent: str = "", *, is_offline: bool = False) -> Iterator[Finding]:
@@ -49,8 +53,10 @@ def examine(path: Path, agent: str = "", *, is_offline: bool = False) -> Iterato
     greetings: list[str] = []
     if not is_offline:
         unusable = {finding.about for finding in secrets if finding.state == "fail"}
+        credential_of = _credentials(settings)
         for user, name, provider in settings.identities():
-            yield from _account(provider, f"{user}/{name}", unusable, greetings)
+            account = Account(user, name, provider, credential_of)
+            yield from _account(account, unusable, greetings)
     yield from check_clock(greetings, settings.server.data_dir)
     yield from check_disk(settings.server.data_dir)
     if any(finding.name in ("data-owner", "data-file-owner") for finding in data):
@@ -64,7 +70,15 @@ def examine(path: Path, agent: str = "", *, is_offline: bool = False) -> Iterato
     yield from check_network(settings.server, is_serving=is_held(settings.server.data_dir / "serve.lock"))
 
 
-def _account(provider: Provider, mailbox: str, unusable: set[str], greetings: list[str]) -> Iterator[Finding]:
+def _credentials(settings: Settings) -> Credentials:
+    try:
+        return credentials_of(settings)
+    except FileUnusable:
+        return as_configured  # the checks of data and state tell
+
+
+def _account(account: Account, unusable: set[str], greetings: list[str]) -> Iterator[Finding]:
+    provider, mailbox = account.provider, account.mailbox
     about = f"{mailbox} imap"
     door = open_door(provider.imap, "imap", about)
     is_refused = False
@@ -75,7 +89,7 @@ def _account(provider: Provider, mailbox: str, unusable: set[str], greetings: li
         if door.certificate is not None:
             yield from check_certificate(door.certificate, about)
         if about not in unusable:
-            login = list(check_login(provider, door, about))
+            login = list(check_login(account, door, about))
             is_refused = worst(login) == "fail"
             yield from login
     if provider.smtp is None:
@@ -84,4 +98,4 @@ def _account(provider: Provider, mailbox: str, unusable: set[str], greetings: li
     is_same = provider.login(provider.smtp) == provider.login(provider.imap)
     if f"{mailbox} smtp" not in unusable and not (is_same and about in unusable):
         may_log_in = not (is_same and is_refused)
-        yield from check_submission(provider, provider.smtp, f"{mailbox} smtp", may_log_in=may_log_in)
+        yield from check_submission(account, provider.smtp, f"{mailbox} smtp", may_log_in=may_log_in)

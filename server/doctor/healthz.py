@@ -5,7 +5,8 @@ import json
 import ssl
 from urllib.parse import urlsplit
 
-from config.identity import LOOPBACK, Server
+from config.identity import Server
+from config.kinds import LOOPBACK
 
 _SECONDS = 4.0
 

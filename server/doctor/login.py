@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from config.identity import Provider
 from config.known import KnownProvider, known_providers
+from config.provider import Provider
 from mirror.errors import AuthenticationRefused, MirrorError, UpstreamThrottled, in_plain_words
 from mirror.upstream import Upstream
+from server.doctor.account import Account
 from server.doctor.door import SECONDS, Door
 from server.doctor.finding import Finding, fail, ok, warn
 
@@ -15,7 +16,7 @@ _APP_PASSWORD = re.compile(
 )
 _SWITCHED_OFF = re.compile(r"imap (?:access )?is (?:disabled|not enabled)|not enabled for imap|disabled for imap", re.I)
 _TOKEN_LOGINS = frozenset(("AUTH=XOAUTH2", "AUTH=OAUTHBEARER"))
-_USE_OAUTH = 'set auth = "oauth2" with a secret that is an access token (docs/configuration.md)'
+_USE_OAUTH = "give it an oauth table with a client of your own, then postmirror auth login (docs/operations.md)"
 _MEANINGS = {
     "IDLE": "new mail is noticed once in sync.interval, not at once",
     "CONDSTORE": "changed flags are found by asking for all of them",
@@ -24,10 +25,12 @@ _MEANINGS = {
 }
 
 
-def check_login(provider: Provider, door: Door, about: str) -> Iterator[Finding]:
+def check_login(account: Account, door: Door, about: str) -> Iterator[Finding]:
     """Whether the account's login is accepted; then what the server's extensions mean for it."""
+    provider = account.provider
+    takes_token = provider.takes_token(provider.imap)
     takes_passwords = "AUTH=PLAIN" in door.offered or "LOGINDISABLED" not in door.offered
-    if provider.auth == "password" and not takes_passwords:
+    if not takes_token and not takes_passwords:
         if door.offered & _TOKEN_LOGINS:
             yield fail("login-oauth-only", about, "the server takes no passwords, only OAuth", _USE_OAUTH)
         else:
@@ -38,15 +41,23 @@ def check_login(provider: Provider, door: Door, about: str) -> Iterator[Finding]
                 'use security = "tls" or "starttls"',
             )
         return
-    if provider.auth == "oauth2" and not door.offered & _TOKEN_LOGINS:
-        yield fail("login-no-oauth", about, "the server takes no OAuth tokens", 'set auth = "password" and a password')
+    if takes_token and not door.offered & _TOKEN_LOGINS:
+        yield fail("login-no-oauth", about, "the server takes no OAuth tokens", "give a password instead")
         return
     try:
-        with Upstream.connect(provider, connect_timeout=SECONDS, read_timeout=2 * SECONDS) as session:
+        with Upstream.connect(
+            provider,
+            connect_timeout=SECONDS,
+            read_timeout=2 * SECONDS,
+            credential=account.credential(provider.imap),
+        ) as session:
             folders, _ = session.list_folders()
             yield ok("login", about, f"accepted; {len(folders)} folders")
             yield _capabilities(session, about)
     except AuthenticationRefused as exc:
+        if provider.is_signed_in(provider.imap):
+            yield fail("sign-in", about, str(exc), f"postmirror auth login {account.mailbox}")
+            return
         yield _refused(provider, f"{exc} {exc.__cause__ or ''}", about)
     except UpstreamThrottled as exc:
         yield warn("login-throttled", about, str(exc), "wait: every further try makes it longer")
@@ -58,7 +69,7 @@ def _refused(provider: Provider, said: str, about: str) -> Finding:
     user, _ = provider.login(provider.imap)
     known = _known(provider.imap.host)
     wants = known.credential if known is not None else ""
-    if provider.auth == "oauth2":
+    if provider.takes_token(provider.imap):
         return fail("login-token", about, "the access token is not accepted", "sign in again for a new token")
     if _SWITCHED_OFF.search(said):
         return fail("login-imap-off", about, "IMAP is switched off for this account", "switch it on at the provider")

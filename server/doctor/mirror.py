@@ -7,7 +7,8 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from config.identity import Provider, Settings
+from config.identity import Settings
+from config.provider import Provider
 from mirror.database import connect
 from mirror.errors import MirrorAbsent, MirrorCorrupt
 from mirror.lock import Lock

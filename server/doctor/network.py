@@ -8,7 +8,8 @@ from ipaddress import ip_network
 
 from cryptography import x509
 
-from config.identity import LOOPBACK, Server
+from config.identity import Server
+from config.kinds import LOOPBACK
 from server.certificate import Certificate, CertificateUnusable
 from server.doctor.certificate import SOON
 from server.doctor.finding import Finding, fail, ok, warn

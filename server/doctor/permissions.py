@@ -55,6 +55,8 @@ def check_secrets(settings: Settings) -> Iterator[Finding]:
                 continue
             _, source = provider.login(endpoint)
             about = f"{user}/{name} {kind}"
+            if provider.is_signed_in(endpoint):
+                continue
             if source is None and provider.auth == "password":
                 yield fail("secret-none", about, "no password is configured", "set password in the provider's table")
             elif source is not None and source not in seen:

@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator
 
-from config.identity import Endpoint, Provider
-from config.secret import SecretUnavailable
-from mirror.errors import AuthenticationRefused
+from config.provider import Endpoint
+from mirror.errors import AuthenticationRefused, MirrorError
+from server.doctor.account import Account
 from server.doctor.certificate import check_certificate
 from server.doctor.door import open_door
 from server.doctor.finding import Finding, fail, ok, warn
 from server.submission import Login, SubmissionUnavailable, check_login
 
 
-def check_submission(provider: Provider, endpoint: Endpoint, about: str, *, may_log_in: bool) -> Iterator[Finding]:
+def check_submission(account: Account, endpoint: Endpoint, about: str, *, may_log_in: bool) -> Iterator[Finding]:
     """may_log_in: False when this login was refused a moment ago, and a second try could lock the account."""
+    provider = account.provider
     door = open_door(endpoint, "smtp", about)
     if isinstance(door, Finding):
         yield door
@@ -25,13 +26,15 @@ def check_submission(provider: Provider, endpoint: Endpoint, about: str, *, may_
         )
         return
     user, source = provider.login(endpoint)
-    if source is None:
+    if source is None and not provider.is_signed_in(endpoint):
         return
     try:
-        login = Login(user, source.read(), is_token=provider.auth == "oauth2")
+        secret = account.credential(endpoint).secret()
+    except MirrorError:
+        return  # told by the check of secrets, or by the login to IMAP
+    try:
+        login = Login(user, secret, is_token=provider.takes_token(endpoint))
         refused = check_login(endpoint, login, provider.addresses)
-    except SecretUnavailable:
-        return  # told by the check of secrets
     except AuthenticationRefused as exc:
         if "offers no login" in str(exc):
             yield fail(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from config.identity import ContentPolicy, Redaction
+from config.profile import ContentPolicy, Redaction
 from mirror.message import Address
 from mirror.mirrored import MirroredMessage
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from config.identity import ContentPolicy, Redaction
 from config.pattern import Patterns
+from config.profile import ContentPolicy, Redaction
 from mirror.message import Address
 from mirror.mirrored import MirroredMessage
 from mirror.reply import preview_of, quoted_spans

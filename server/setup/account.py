@@ -3,16 +3,21 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
-from config.identity import Provider, Settings
+from config.identity import Settings
+from config.provider import Provider
 from config.secret import SecretSource
 from config.settings import parse_settings
 from server.setup.finding import Server
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+
+
+OAuthTable = Mapping[str, "str | tuple[str, ...] | SecretSource | None"]
+"""Keys of an oauth table; those that are left out come of the preset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,7 @@ class Account:
     auth: str = "password"
     password: SecretSource | None = None
     smtp_password: SecretSource | None = None
+    oauth: OAuthTable = field(default_factory=dict)
 
     def provider(self, path: Path) -> Provider:
         """The account as the configuration file at path will have it. Raises ConfigError."""
@@ -58,6 +64,9 @@ class Account:
             lines.append(_line("username", _text(self.username), "the login name"))
         if self.password is not None:
             lines.append(_line("password", _source(self.password), "where the secret is, never the secret itself"))
+        if self.oauth:
+            table = _table({key: _value(value) for key, value in self.oauth.items()})
+            lines.append(_line("oauth", table, "postmirror auth login signs in again"))
         if self.auth != "password":
             lines.append(_line("auth", _text(self.auth), "the secret is an access token"))
         for kind, server in (("imap", self.imap), ("smtp", self.smtp)):
@@ -150,6 +159,12 @@ def _text(value: str) -> str:
 
 def _texts(values: tuple[str, ...]) -> str:
     return f"[{', '.join(map(_text, values))}]"
+
+
+def _value(value: "str | tuple[str, ...] | SecretSource | None") -> str:
+    if isinstance(value, SecretSource):
+        return _source(value)
+    return _texts(value) if isinstance(value, tuple) else _text(value or "")
 
 
 def _source(source: SecretSource) -> str:

@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 import click
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from config.identity import Endpoint, MailAddress, Slug
+from config.kinds import MailAddress, Slug
+from config.provider import Endpoint
 from config.secret import SecretSource
+from server.setup.account import OAuthTable
 from server.setup.entry import ClientName
 from server.setup.finding import Server
 
@@ -74,6 +76,16 @@ class Answers(BaseModel):
     smtp_password_file: Path | None = None
     smtp_password_command: Annotated[str | None, AfterValidator(_command)] = None
     store: Literal["file", "keyring"] | None = None
+    oauth_client_id: str | None = None
+    oauth_client_secret_env: str | None = None
+    oauth_client_secret_file: Path | None = None
+    oauth_client_secret_command: Annotated[str | None, AfterValidator(_command)] = None
+    oauth_authorization_url: str | None = None
+    oauth_token_url: str | None = None
+    oauth_device_url: str | None = None
+    oauth_scopes: tuple[str, ...] = ()
+    way: Literal["browser", "device", "paste"] = "browser"
+    no_browser: bool = False
     client: ClientName | None = None
     add: bool = False
     yes: bool = False
@@ -88,6 +100,24 @@ class Answers(BaseModel):
     def smtp_password(self) -> SecretSource | None:
         """The same of a password that only the submission server takes."""
         return _source(self.smtp_password_env, self.smtp_password_file, self.smtp_password_command)
+
+    @property
+    def client_secret(self) -> SecretSource | None:
+        """Where the secret of the OAuth client is."""
+        return _source(self.oauth_client_secret_env, self.oauth_client_secret_file, self.oauth_client_secret_command)
+
+    @property
+    def oauth(self) -> OAuthTable:
+        """What was said of the OAuth client, as keys of its table."""
+        said: OAuthTable = {
+            "client_id": self.oauth_client_id,
+            "client_secret": self.client_secret,
+            "authorization_url": self.oauth_authorization_url,
+            "token_url": self.oauth_token_url,
+            "device_url": self.oauth_device_url,
+            "scopes": self.oauth_scopes or None,
+        }
+        return {key: value for key, value in said.items() if value is not None}
 
 
 def _source(env: str | None, file: Path | None, command: str | None) -> SecretSource | None:

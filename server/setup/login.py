@@ -2,6 +2,7 @@
 
 import ssl
 import sys
+import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,9 +10,15 @@ from pathlib import Path
 import click
 
 from config.secret import SecretSource, SecretUnavailable
+from config.settings import presets
+from mirror.credential import InMemory
 from mirror.errors import AuthenticationRefused, MirrorError, UpstreamUnavailable, in_plain_words
 from mirror.upstream import Upstream
-from server.setup.account import Account
+from server.oauth.browser import CameNotBack
+from server.oauth.signing_in import sign_in
+from server.oauth.source import advice
+from server.oauth.tokens import EndpointUnavailable, SignInRefused, Tokens
+from server.setup.account import Account, OAuthTable
 from server.setup.answers import Answers, Asker
 from server.setup.finding import Found
 from server.setup.looking import Mailbox, look
@@ -34,27 +41,16 @@ class SetupFailed(click.ClickException):
 
 @dataclass(frozen=True, slots=True)
 class LoggedIn:
-    """A login that worked. secret: to be put into place; both None when the password is kept elsewhere already."""
+    """A login that worked. secret: to be put into place; both None when the password is kept elsewhere already.
+
+    tokens: of a sign-in by OAuth 2.
+    """
 
     account: Account
     mailbox: Mailbox
-    secret: str | None
-    place: Place | None
-
-
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """A secret in memory, as a credential: tried once."""
-
-    word: str
-
-    def secret(self, refused: str = "") -> str:
-        """The secret."""
-        return self.word
-
-    def mark(self) -> str:
-        """The secret too: it never changes."""
-        return self.word
+    secret: str | None = None
+    place: Place | None = None
+    tokens: Tokens | None = None
 
 
 class FirstLogin:
@@ -85,18 +81,27 @@ class FirstLogin:
             if not takes_token:
                 raise SetupFailed(f"{provider.imap.host} takes no access tokens: leave --auth oauth2 out")
             return replace(account, auth="oauth2")
+        if self._answers.oauth_client_id is not None:
+            if not takes_token:
+                raise SetupFailed(f"{provider.imap.host} takes no access tokens: leave --oauth-client-id out")
+            return replace(account, oauth=self._answers.oauth)
         if takes_token and (not takes_password or found.credential == "oauth"):
-            raise SetupFailed(self._wants_oauth(provider.imap.host, found))
+            return replace(account, oauth=self._client(provider.imap.host, found))
         if not takes_password:
             raise SetupFailed(f"{provider.imap.host} offers no login here (LOGINDISABLED): use tls or starttls")
         return account
 
-    def _wants_oauth(self, host: str, found: Found) -> str:
+    def _client(self, host: str, found: Found) -> OAuthTable:
         where = f" Where: {found.where}." if found.where else ""
-        return (
-            f"{host} wants {_WORDS['oauth']}.{where} With --auth oauth2 and --password-command PROGRAM, a program that "
-            "prints a fresh access token each time it is asked is used. Nothing was written"
-        )
+        wish = f"{host} wants {_WORDS['oauth']}.{where}"
+        if not self._asker.can_ask or "oauth" not in presets().get(found.preset, {}):
+            urls = "" if found.preset else ", --oauth-authorization-url, --oauth-token-url and --oauth-scope"
+            raise SetupFailed(
+                f"{wish} Give --oauth-client-id{urls} of a client of your own (docs/operations.md); or --auth oauth2 "
+                "and --password-command, a program that prints a fresh access token. Nothing was written"
+            )
+        self._say(wish)
+        return {**self._answers.oauth, "client_id": self._asker.text("Its client id", "--oauth-client-id")}
 
     def _trusting(self, account: Account, fault: ssl.SSLCertVerificationError) -> Account:
         reason = fault.verify_message
@@ -121,6 +126,8 @@ class FirstLogin:
 
     def log_in(self, account: Account, found: Found) -> LoggedIn:
         """The account, logged in. Raises SetupFailed once it was refused as often as is safe."""
+        if account.oauth:
+            return self._signed_in(account)
         if account.auth == "password":
             where = f" Where: {found.where}." if found.where else ""
             self._say(f"{found.label} wants {_WORDS[found.credential]}.{where}")
@@ -143,9 +150,33 @@ class FirstLogin:
             else:
                 return LoggedIn(account.with_password(place.source), mailbox, secret, place)
 
+    def _signed_in(self, account: Account) -> LoggedIn:
+        provider = account.provider(self._config)
+        if provider.oauth is None:
+            raise SetupFailed("the oauth table is empty: give --oauth-client-id")
+        try:
+            tokens = sign_in(
+                provider.oauth,
+                account.address,
+                self._answers.way,
+                show=self._say,
+                ask=lambda question: self._asker.text(question, "--device"),
+                go=(lambda _: None) if self._answers.no_browser else webbrowser.open,
+            )
+            return LoggedIn(account, self._look(account, tokens.access), tokens=tokens)
+        except SignInRefused as exc:
+            raise SetupFailed(f"not signed in: {advice(exc.fault)} ({exc.reason}). Nothing was written") from exc
+        except (EndpointUnavailable, CameNotBack) as exc:
+            raise SetupFailed(f"not signed in: {exc}. Nothing was written") from exc
+        except AuthenticationRefused as exc:
+            raise SetupFailed(
+                f"signed in, but {provider.imap.host} does not let that account into the mailbox of {account.address}: "
+                f"sign in as its owner, and check that IMAP is switched on ({exc}). Nothing was written"
+            ) from exc
+
     def _with_known(self, account: Account, source: SecretSource, found: Found) -> LoggedIn:
         try:
-            return LoggedIn(account, self._look(account, source.read()), None, None)
+            return LoggedIn(account, self._look(account, source.read()))
         except SecretUnavailable as exc:
             raise SetupFailed(f"{exc}. Nothing was written") from exc
         except AuthenticationRefused as exc:
@@ -153,7 +184,7 @@ class FirstLogin:
 
     def _look(self, account: Account, secret: str) -> Mailbox:
         try:
-            return look(account.provider(self._config), Typed(secret))
+            return look(account.provider(self._config), InMemory(secret))
         except AuthenticationRefused:
             raise
         except MirrorError as exc:

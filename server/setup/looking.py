@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from config.identity import Provider
+from config.provider import Provider
 from mirror.credential import Credential
 from mirror.errors import UpstreamRefused
 from mirror.folder_names import with_roles, with_rule

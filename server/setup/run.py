@@ -10,6 +10,8 @@ import click
 from config.identity import Settings
 from config.settings import ConfigError, find_config, load_settings, parse_settings
 from mirror.errors import AuthenticationRefused
+from server.key import DataKey
+from server.oauth.grants import Grants
 from server.setup.account import Account, added_toml, file_toml, slug
 from server.setup.answers import Answers, Asker, is_address, server
 from server.setup.dns import Names
@@ -158,9 +160,11 @@ class Setup:
         user, source = provider.login(provider.smtp)
         try:
             secret = logged_in.secret if provider.smtp.password is None else None
-            if secret is None and source is not None:
+            if logged_in.tokens is not None and provider.is_signed_in(provider.smtp):
+                secret = logged_in.tokens.access
+            elif secret is None and source is not None:
                 secret = source.read()
-            check_login(provider.smtp, Login(user, secret or "", is_token=provider.auth == "oauth2"))
+            check_login(provider.smtp, Login(user, secret or "", is_token=provider.takes_token(provider.smtp)))
         except (SubmissionUnavailable, AuthenticationRefused, RuntimeError) as exc:
             self._say(
                 f"Reading works, but {provider.smtp.host} does not let us in for sending: {exc}. Nothing can be sent "
@@ -193,6 +197,9 @@ class Setup:
                         create(self._config, text)
                     else:
                         replace_text(self._config, before, after)
+                    if logged_in.tokens is not None:
+                        grants = Grants(state, DataKey(settings.server.data_dir))
+                        grants.put(account.user, account.name, logged_in.tokens)
                     taken = [token.name for token in settings.tokens]
                     name, token = state.issue_token(
                         account.user, self._answers.profile, provider=account.name, taken=taken

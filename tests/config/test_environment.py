@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from config.environment import EnvironmentUnusable, from_environment, names_accounts
-from config.identity import Profile, Provider
+from config.profile import Profile
+from config.provider import Provider
 from config.settings import load_settings
 
 ONE = {

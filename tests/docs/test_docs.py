@@ -11,7 +11,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import pytest
 from pydantic import BaseModel
 
-from config.identity import TOOL_NAMES, Settings
+from config.identity import Settings
+from config.profile import TOOL_SETS
 from config.settings import example_text, parse_settings, presets
 from server.cli import main
 from server.offered import tools_of
@@ -72,8 +73,8 @@ def test_tools_and_errors_are_documented_as_the_code_has_them() -> None:
 
 
 def test_profiles_may_name_the_tools_that_there_are() -> None:
-    assert TOOL_NAMES["relay"] == tuple(tool.name for tool in tools_of("relay"))
-    assert TOOL_NAMES["gateway"] == tuple(tool.name for tool in tools_of("gateway"))
+    assert TOOL_SETS["relay"].names == tuple(tool.name for tool in tools_of("relay"))
+    assert TOOL_SETS["gateway"].names == tuple(tool.name for tool in tools_of("gateway"))
 
 
 def texts_of(file: str, callee: str) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from config.identity import Provider
+from config.provider import Provider
 from mirror.parsing import Parsers
 from tests.mirror.mailbox import Mirror, provider_at
 from tests.mirror.scenario import Account, Server

@@ -17,13 +17,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from config.identity import Provider
+from config.provider import Provider
 from mirror.columns import envelope_record
 from mirror.content import read_content, read_envelope
 from mirror.message import read_attachments
 from mirror.parsing import Crash
 from mirror.record import EnvelopeRecord, Record
 from mirror.recording import record_of, sanitized
+from mirror.spool import Raw, octets_of
 from mirror.store import Store
 from mirror.sync import Pass
 from mirror.upstream import Upstream
@@ -41,11 +42,11 @@ class InlineParsers:
         """Each header block read."""
         return [envelope_record(read_envelope(block)) for block in blocks]
 
-    def contents(self, raws: Sequence[bytes]) -> list[Record | Crash]:
+    def contents(self, raws: Sequence[Raw]) -> list[Record | Crash]:
         """Each message read."""
-        return [record_of(read_content(raw)) for raw in raws]
+        return [record_of(read_content(octets_of(raw))) for raw in raws]
 
-    def contents_later(self, raws: Sequence[bytes]) -> Callable[[], list[Record | Crash]]:
+    def contents_later(self, raws: Sequence[Raw]) -> Callable[[], list[Record | Crash]]:
         """Each message read, now."""
         records = self.contents(raws)
         return lambda: records
@@ -54,9 +55,9 @@ class InlineParsers:
         """Each form sanitized."""
         return lambda: [sanitized(form) for form in forms]
 
-    def attachments_later(self, raws: Sequence[bytes], largest: int) -> Callable[[], list[list[tuple[str, bytes]]]]:
+    def attachments_later(self, raws: Sequence[Raw], largest: int) -> Callable[[], list[list[tuple[str, bytes]]]]:
         """The small attachments of each message."""
-        return lambda: [list(read_attachments(raw, largest)) for raw in raws]
+        return lambda: [list(read_attachments(octets_of(raw), largest)) for raw in raws]
 
 
 class Points:

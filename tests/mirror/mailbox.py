@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from config.identity import Endpoint, Provider, SyncRule
+from config.provider import Endpoint, Provider, SyncRule
 from config.secret import SecretSource
 from mirror.content import read_content
 from mirror.parsing import Parsers

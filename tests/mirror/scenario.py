@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bench.mail import generate
-from config.identity import Provider
+from config.provider import Provider
 from mirror.store import Store
 from mirror.upstream import Upstream
 from tests.mirror.mail import simple
@@ -15,13 +15,12 @@ from tests.servers.second_client import Incoming, SecondClient
 class Server(Protocol):
     """A mail server under test.
 
-    prefix: what names of folders begin with. delimiter: what is between their levels. keeps_uidvalidity: over a rename.
+    prefix: what names of folders begin with. delimiter: what is between their levels.
     """
 
     port: int
     prefix: str
     delimiter: str
-    keeps_uidvalidity: bool
 
     def client(self, user: str) -> SecondClient:
         """A plain IMAP session."""
@@ -155,9 +154,6 @@ STEPS: tuple[Callable[[SecondClient, Callable[..., str]], None], ...] = (
     emptied_folder,
 )
 """What another client does, in order; the mirror has followed before each."""
-
-
-RENAMING = (renamed_folder, busy_day)
 
 
 def _named(store: Store, folder: str) -> tuple[int, int, bytes]:

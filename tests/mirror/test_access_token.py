@@ -2,7 +2,7 @@
 
 import pytest
 
-from config.identity import Endpoint, Provider
+from config.provider import Endpoint, Provider
 from config.secret import SecretSource
 from mirror.errors import AuthenticationRefused
 from mirror.upstream import Upstream

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from config.identity import SyncRule
+from config.provider import SyncRule
 from mirror import content_rows, store_contents
 from mirror.blobs import blob_path
 from mirror.content import CONTENT_VERSION

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.identity import Provider, SyncRule
+from config.provider import Provider, SyncRule
 from mirror.query.reader import Reader
 from tests.mirror.mailbox import Mirror, provider_at
 from tests.servers.lying import FIRST, LyingImap, Message, mail

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from config.identity import Provider
+from config.provider import Provider
 from mirror.parsing import Parsers
 from tests.mirror.interrupted import Runner
 from tests.mirror.mail import simple

@@ -1,5 +1,6 @@
 """A keeper holds its mirror, keeps its connection, pauses when told to, and takes over what was left."""
 
+import hashlib
 import socket
 import threading
 import time
@@ -10,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from config.identity import Provider
+from config.provider import Provider
 from mirror.keeper import TAKE_OVER_EVERY, Keeper
 from mirror.lock import Lock
 from mirror.parsing import Parsers
@@ -146,6 +147,91 @@ def test_refused_login_is_tried_again_once_the_secret_is_another(
     assert error_of(keeper) == ""
 
 
+def another_process(keeper: Keeper) -> Keeper:
+    """A keeper of the same mirror that knows what the file tells, the first one having ended."""
+    keeper.close()
+    return Keeper(keeper.name, keeper.folder, keeper.provider, keeper._parsers, threading.Event())
+
+
+def test_refused_login_is_not_tried_again_by_a_restarted_worker(
+    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
+) -> None:
+    refused = b"TAG NO [AUTHENTICATIONFAILED] no\r\n"
+    server.twist = lambda command, answer: refused if command.startswith("AUTHENTICATE") else answer
+    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    for _ in range(5):
+        keeper.run()
+        keeper = another_process(keeper)
+    assert len(server.asked("AUTHENTICATE")) == 2
+    keeper.run()
+    with Reader(keeper.folder / "mirror.db") as reader:
+        assert reader.account().logins_refused == 2
+    assert "not tried again before" in error_of(keeper)
+
+    password_file.write_text("another\n", "utf-8")
+    keeper.nudge()
+    keeper.run()
+    assert len(server.asked("AUTHENTICATE")) == 3
+    server.twist = lambda _, answer: answer
+    keeper.nudge()
+    keeper.run()
+    assert error_of(keeper) == ""
+    with Reader(keeper.folder / "mirror.db") as reader:
+        assert reader.account().logins_refused == 0
+    keeper.close()
+
+
+def test_login_that_was_refused_is_tried_again_after_a_day(
+    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
+) -> None:
+    refused = b"TAG NO [AUTHENTICATIONFAILED] no\r\n"
+    server.twist = lambda command, answer: refused if command.startswith("AUTHENTICATE") else answer
+    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    for _ in range(3):
+        keeper.nudge()
+        keeper.run()
+    assert keeper._store is not None
+    keeper._store._connection.execute("UPDATE mirror SET refused_at = refused_at - 86401")
+    for _ in range(3):
+        keeper.nudge()
+        keeper.run()
+    assert len(server.asked("AUTHENTICATE")) == 3
+
+
+def test_secret_that_was_refused_cannot_be_read_from_the_mirror(
+    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
+) -> None:
+    refused = b"TAG NO [AUTHENTICATIONFAILED] no\r\n"
+    server.twist = lambda command, answer: refused if command.startswith("AUTHENTICATE") else answer
+    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    keeper.run()
+    keeper.close()
+    secret = password_file.read_bytes().strip()
+    written = b"".join(path.read_bytes() for path in keeper.folder.glob("mirror.db*"))
+    for form in (secret, hashlib.sha256(secret).digest(), hashlib.sha256(secret).hexdigest().encode()):
+        assert form not in written
+
+
+def test_throttled_account_is_left_alone_by_a_restarted_worker(
+    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
+) -> None:
+    busy = b"TAG NO Request is throttled. Suggested Backoff Time: 600000 milliseconds\r\n"
+    server.twist = lambda command, answer: busy if command.startswith("UID") else answer
+    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    keeper.run()
+    asked = len(server.commands)
+    keeper = another_process(keeper)
+    for _ in range(3):
+        keeper.nudge()
+        keeper.run()
+    assert len(server.commands) == asked
+    with Reader(keeper.folder / "mirror.db") as reader:
+        until_then = reader.account().throttled_until
+    assert until_then is not None
+    assert 500 < until_then.timestamp() - time.time() < 601
+    keeper.close()
+
+
 def impatient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Connections that wait no longer than this for an answer."""
     connect = Upstream.connect.__func__  # type: ignore[attr-defined]
@@ -195,7 +281,8 @@ def test_server_that_does_not_answer_costs_nobody_else_anything(
         assert not waiting.is_alive()
         assert f"127.0.0.1:{port} cannot be used" in error_of(bad)
         assert not bad.is_due()  # a pause first
-        assert not bad._logins_refused
+        assert bad._store is not None
+        assert not bad._store.rest.is_refused(bad._login())
         listener.shutdown(socket.SHUT_RDWR)
         for connection in accepted:
             connection.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from config.identity import Provider, SyncRule
+from config.provider import Provider, SyncRule
 from tests.mirror.mail import simple
 from tests.mirror.mailbox import Mirror, counted_pass, provider_at
 from tests.servers.dovecot import Dovecot

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from config.identity import Provider
+from config.provider import Provider
 from mirror.errors import (
     AuthenticationRefused,
     ParserBroken,

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from mirror import database
+from mirror.content import read_content
 from mirror.errors import MirrorAbsent
 from mirror.listing import Listed, ListedFolder
 from mirror.mirrored import State
 from mirror.query.reader import Reader
-from mirror.store import Store
+from mirror.recording import record_of
+from mirror.store import Checkpoint, Store
 
 _FIRST = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -207,6 +209,55 @@ def test_rename_onto_a_folder_leaves_no_content_behind(store: Store) -> None:
     store.sweep(before=float("inf"))
     assert store._connection.execute("SELECT count(*) FROM content").fetchone() == (2,)
     assert [(folder.id, folder.name) for folder in store.folders()] == [(one, "B")]
+
+
+@pytest.mark.parametrize("renamed_first", [True, False])
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_messages_of_a_renamed_folder_keep_their_ids_beside_a_move_of_the_same_mail(
+    store: Store, renamed_first: bool, is_dropped: bool
+) -> None:
+    mail = record_of(read_content(b"From: a@example.org\r\nSubject: in two places\r\n\r\nHello\r\n"))
+
+    def hold(folder: int, uid: int) -> int:
+        store.add_listed(folder, [Listed(uid, (), _FIRST, 10)])
+        hole = next(hole for hole in store.holes(folder, State.TEXT, 1))
+        store.set_texts([(hole.content, b"digest", mail)])
+        found = store._connection.execute(
+            "SELECT id FROM message WHERE folder = ? AND uid = ?", (folder, uid)
+        ).fetchone()
+        return int(found[0])
+
+    inbox, work, kept = (folder_of(store, name) for name in ("INBOX", "Work", "Kept"))
+    in_inbox, in_kept = hold(inbox, 1), hold(kept, 2)
+    store.remove(inbox, [1])
+    others = [ListedFolder(f.raw, f.name, "/", (), "", selectable=True) for f in store.folders() if f.id != kept]
+    renamed = [*others, ListedFolder(b"Renamed", "Renamed", "/", (), "", selectable=True)]
+    for _ in range(2 if is_dropped else 1):
+        store.set_folders(renamed)
+    young = next(folder.id for folder in store.folders() if folder.name == "Renamed")
+
+    if renamed_first:
+        found = {"renamed": hold(young, 3), "moved": hold(work, 4)}
+    else:
+        found = {"moved": hold(work, 4), "renamed": hold(young, 3)}
+
+    assert found == {"renamed": in_kept, "moved": in_inbox}
+    assert store._connection.execute("SELECT count(*) FROM departed").fetchone() == (0,)
+
+
+def test_folder_that_lent_its_ids_is_compared_again_when_it_is_back(store: Store) -> None:
+    mail = [Listed(1, (), _FIRST, 10, 0, "M1")]
+    kept = folder_of(store, "Kept")
+    store.add_listed(kept, mail)
+    store.checkpoint(kept, Checkpoint(1, 2, 1, 1), reconciled=True)
+    listed_again = [ListedFolder(b"Kept", "Kept", "/", (), "", selectable=True)]
+    other = [ListedFolder(b"Other", "Other", "/", (), "", selectable=True)]
+    store.set_folders(other)
+    store.add_listed(next(folder.id for folder in store.folders()), mail)
+    store.set_folders([*other, *listed_again])
+
+    assert not store.count(kept)
+    assert not next(folder for folder in store.folders() if folder.id == kept).enumerated
 
 
 def test_message_without_a_uid_cannot_be_written_to(store: Store) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.mail import generate
-from config.identity import Provider, SyncRule
+from config.provider import Provider, SyncRule
 from mirror.errors import UpstreamUnavailable
 from mirror.parsing import Parsers
 from mirror.sync import Pass

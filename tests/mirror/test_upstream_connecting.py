@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from config.identity import Endpoint, Provider
+from config.provider import Endpoint, Provider
 from config.secret import SecretSource
 from mirror.errors import UpstreamUnavailable
 from mirror.upstream import Upstream

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from config.identity import Provider
+from config.provider import Provider
 from mirror.errors import MessageChanged, UpstreamRefused
 from mirror.listing import Place
 from mirror.upstream import Upstream

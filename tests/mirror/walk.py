@@ -79,9 +79,6 @@ def walk(account: Account, folder: Path, parsers: Parsers) -> Iterator[Moment]:
         mirror.close()
         with account.client() as client:
             assert found.listing == truth(client)
-        # What a rename does to ids where it looks like another folder depends on which of the two is met first.
-        kept = account.server.keeps_uidvalidity
-        ids = {message for message, place in places.items() if kept or place[0] in found.folders}
-        yield Moment(step.__name__, before, ids, found)
+        yield Moment(step.__name__, before, set(places), found)
         shutil.rmtree(before)
         before = after

@@ -6,7 +6,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
@@ -20,6 +20,7 @@ import httpx2
 import uvicorn
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from starlette.types import ASGIApp
 
 from config.identity import Settings
 from mirror.columns import envelope_record
@@ -198,9 +199,17 @@ def modern_call(secret: str, tool: str, arguments: Mapping[str, object]) -> tupl
 
 
 class Door:
-    """The web application on a free port, in a thread. settings: a fixed configuration, or live ones."""
+    """The web application on a free port, in a thread.
 
-    def __init__(self, settings: Settings | LiveSettings, certificate: Certificate | None = None) -> None:
+    settings: a fixed configuration, or live ones. around: what is put before the application.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | LiveSettings,
+        certificate: Certificate | None = None,
+        around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
+    ) -> None:
         self.live = settings if isinstance(settings, LiveSettings) else LiveSettings.fixed(settings)
         self.settings = self.live.in_force().settings
         self.state = State(self.settings.server.data_dir)
@@ -210,7 +219,7 @@ class Door:
         self._listener = socket.socket(proto=socket.IPPROTO_TCP)
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._listener.bind(("127.0.0.1", self.settings.server.port))
-        config = http_options(build_app(self.parts, lambda: self.well), self.settings.server, certificate)
+        config = http_options(around(build_app(self.parts, lambda: self.well)), self.settings.server, certificate)
         self._server = uvicorn.Server(config)
         self.http = httpx2.Client(timeout=30)
         self._thread = threading.Thread(target=self._serve, daemon=True)

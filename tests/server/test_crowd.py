@@ -15,7 +15,7 @@ import pytest
 
 from config.settings import load_settings
 from server.state import State
-from server.tool import THREADS
+from server.tool import READING_THREADS
 from tests.processes import until
 from tests.server.door import Caller, Folder, Mail, fill_mirror, modern_call
 from tests.servers.ports import free_port
@@ -155,4 +155,4 @@ def test_many_clients_at_once_get_answers_and_leave_nothing_open(tmp_path: Path,
     )
     assert set(crowd.statuses) == {200}
     assert crowd.statuses[200] >= clients
-    assert after[1] <= files + 3 * THREADS
+    assert after[1] <= files + 3 * READING_THREADS

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from config.identity import Limits
+from config.profile import Limits
 from server import gate
 from server.audit_report import tail
 from server.certificate import Certificate, CertificateUnusable

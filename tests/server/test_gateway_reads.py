@@ -399,9 +399,27 @@ def test_reads_are_free_unless_the_profile_counts_them(data_dir: Path) -> None:
         told(counted.call("list_accounts"))
 
 
-def test_relay_profiles_have_no_allow_and_no_limits(data_dir: Path) -> None:
-    with pytest.raises(ValueError, match='tools = "gateway"'):
-        settings_for(data_dir, 1, profiles={"relay": {"allow": ["send"]}})
+@pytest.mark.parametrize(
+    ("allow", "names"),
+    [
+        ([], READING),
+        (["send", "move"], [*READING, "send_email", "move_email"]),
+        (["create_folder", "append_email"], [*READING, "create_folder", "append_email"]),
+        (["search", "get_email", "mark"], ["search_emails", "get_email", "mark_email_read"]),
+    ],
+)
+def test_a_profile_allows_tools_by_name_or_verb(data_dir: Path, allow: list[str], names: list[str]) -> None:
+    with Door(settings_for(data_dir, free_port(), profiles={"owner": {**OWNER, "allow": allow}})) as house:
+        assert [tool["name"] for tool in owner(house).request("tools/list").result["tools"]] == names
+
+
+@pytest.mark.parametrize("word", ["", "sen", "send_message", "append_folder"])
+def test_a_word_that_no_tool_of_the_set_goes_by_is_named(data_dir: Path, word: str) -> None:
+    with pytest.raises(ValueError, match=f"no '{word}'; there are list_accounts"):
+        settings_for(data_dir, 1, profiles={"owner": {**OWNER, "allow": [word]}})
+
+
+def test_limits_of_accounts_are_for_the_gateway_only(data_dir: Path) -> None:
     with pytest.raises(ValueError, match='tools = "gateway"'):
         settings_for(data_dir, 1, profiles={"relay": {"limits": {"imap_per_minute": 5}}})
     settings_for(data_dir, 1, profiles={"relay": {"limits": {"concurrent": 5}}})

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from config.identity import ContentPolicy
+from config.profile import ContentPolicy
 from mirror.content import Content, Envelope
 from mirror.errors import QueryError
 from mirror.listing import Listed, ListedFolder

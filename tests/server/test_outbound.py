@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from config.identity import Endpoint
+from config.provider import Endpoint
 from mirror.errors import AuthenticationRefused
 from server import submission
 from server.smtp import Patience

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from config.identity import Endpoint
+from config.provider import Endpoint
 from config.settings import load_settings
 from server import outbox, submission
 from server.app import Parts

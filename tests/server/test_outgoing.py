@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from config.identity import OutboundPolicy
+from config.profile import OutboundPolicy
 from config.settings import ConfigError, parse_settings
 from server.outgoing import Words, check_outbound
 from server.policy import Recipient, parse_recipient

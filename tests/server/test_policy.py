@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.identity import AttachmentRule, ContentPolicy, OutboundPolicy, Profile
+from config.profile import AttachmentRule, ContentPolicy, OutboundPolicy, Profile
 from mirror.message import Address, Attachment
 from mirror.mirrored import FolderState, MirroredMessage, State
 from mirror.query.tree import Contains, Not, Query, Size

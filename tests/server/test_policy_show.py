@@ -21,7 +21,7 @@ address = "alice@example.org"
 imap = { host = "127.0.0.1", port = 9, security = "plain" }
 
 [profiles.narrow]
-tool_allow = ["list_folders", "list_messages", "read_message"]
+allow = ["list_folders", "list_messages", "read_message"]
 folders = [
     { match = "Secret*", access = "hidden" },
     { match = "INBOX", access = "write" },

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from config.identity import ContentPolicy
+from config.profile import ContentPolicy
 from mirror.mirrored import State
 from mirror.store import Store
 from server.auth import Authenticator
@@ -111,7 +111,7 @@ def test_an_unknown_tool_is_a_protocol_error(door: Door) -> None:
 @pytest.mark.parametrize("era", ["modern", "handshake"])
 def test_a_tool_that_the_profile_does_not_allow_is_like_one_that_does_not_exist(data_dir: Path, era: Era) -> None:
     allowed = ["list_folders", "search_messages"]
-    with opened(data_dir, *FOLDERS, assistant={**ASSISTANT, "tool_allow": allowed}) as door:
+    with opened(data_dir, *FOLDERS, assistant={**ASSISTANT, "allow": allowed}) as door:
         caller = door.caller(era=era)
         assert [tool["name"] for tool in caller.request("tools/list").result["tools"]] == allowed
         assert caller.call("list_folders").value["folders"]

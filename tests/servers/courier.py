@@ -24,16 +24,12 @@ _PACKAGES = (
 
 
 class Courier:
-    """One Courier on loopback. prefix: what the names of a user's folders begin with.
-
-    keeps_uidvalidity: not over a rename; the folder that comes is another one then.
-    """
+    """One Courier on loopback. prefix: what the names of a user's folders begin with."""
 
     host = HOST
     password = PASSWORD
     prefix = "INBOX."
     delimiter = "."
-    keeps_uidvalidity = False
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="courier-"))

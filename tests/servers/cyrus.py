@@ -61,7 +61,6 @@ class Cyrus:
     password = PASSWORD
     prefix = ""
     delimiter = "/"
-    keeps_uidvalidity = True
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="cyrus-"))

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from config.identity import Endpoint, Provider
+from config.provider import Endpoint, Provider
 from config.secret import SecretSource
 from tests.servers.certificates import Certificates, make_certificates
 from tests.servers.ports import HOST, PASSWORD, free_port, wait_for_greeting
@@ -131,7 +131,6 @@ class Dovecot:
     password = PASSWORD
     prefix = ""
     delimiter = "/"
-    keeps_uidvalidity = True
 
     def __init__(self, *, capability: str = "", tls: bool = True, settings: str = "") -> None:
         program = shutil.which("dovecot", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin:/opt/homebrew/sbin")

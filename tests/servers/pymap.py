@@ -19,7 +19,6 @@ class Pymap:
     password = PASSWORD
     prefix = ""
     delimiter = "/"
-    keeps_uidvalidity = True
 
     def __init__(self) -> None:
         self.port = free_port()

@@ -7,9 +7,11 @@ stall@…      taken, but the answer to the final dot never comes
 """
 
 import asyncio
+import base64
 import re
 import ssl
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Self
@@ -17,7 +19,7 @@ from typing import Literal, Self
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 
-from config.identity import Endpoint
+from config.provider import Endpoint
 from tests.servers.certificates import Certificates
 from tests.servers.ports import HOST, PASSWORD, free_port
 
@@ -39,7 +41,7 @@ class SmtpSink:
     """One SMTP server on loopback.
 
     security: "starttls" and "tls" need certificates. require_auth: refuse MAIL before a login, by any
-    user with `PASSWORD`.
+    user with `PASSWORD`. takes_token: log in by XOAUTH2 only, with the tokens it says yes to.
     messages: what was taken so far. commands: "MAIL", "RCPT", "DATA", "RSET" and "QUIT" in the order received.
     """
 
@@ -52,6 +54,7 @@ class SmtpSink:
         certificates: Certificates | None = None,
         *,
         require_auth: bool = False,
+        takes_token: Callable[[str], bool] | None = None,
     ) -> None:
         self.port = free_port()
         self.messages: list[Received] = []
@@ -60,6 +63,7 @@ class SmtpSink:
         self._certificates = certificates
         self.require_auth = require_auth
         self._controller: Controller | None = None
+        self.takes_token = takes_token
 
     def __enter__(self) -> Self:
         self.start()
@@ -74,7 +78,7 @@ class SmtpSink:
         """Listen on `port`, in a thread of its own."""
         context = self._context()
         self._controller = Controller(
-            _Handler(self),
+            _Handler(self) if self.takes_token is None else _TokenHandler(self),
             hostname=HOST,
             port=self.port,
             ready_timeout=10,
@@ -86,6 +90,7 @@ class SmtpSink:
             enable_SMTPUTF8=True,
             data_size_limit=_LARGEST,
             timeout=60,
+            auth_exclude_mechanism=() if self.takes_token is None else ("LOGIN", "PLAIN"),
         )
         self._controller.start()
 
@@ -172,6 +177,13 @@ class _Handler:
     async def handle_QUIT(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
         self._sink.commands.append("QUIT")
         return "221 Bye"
+
+
+class _TokenHandler(_Handler):
+    async def auth_XOAUTH2(self, server: SMTP, args: list[str]) -> AuthResult:  # noqa: N802
+        assert self._sink.takes_token is not None
+        token = base64.b64decode(args[1]).decode().partition("auth=Bearer ")[2].rstrip("\x01")
+        return AuthResult(success=self._sink.takes_token(token), handled=False)
 
 
 def _authenticate(

@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from config.identity import Provider
+from config.provider import Provider
 from mirror.query.criteria import parse_criteria
 from mirror.query.reader import Reader
 from mirror.query.tree import All, evaluate

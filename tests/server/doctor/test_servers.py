@@ -135,7 +135,7 @@ def test_a_wrong_password_is_tried_once(tmp_path: Path, dovecot: Dovecot, smtp_s
 LOGINS: list[tuple[str, str, str, str]] = [
     ("login-app-password", "IMAP4rev1 AUTH=PLAIN", "[ALERT] Application-specific password required", "app password"),
     ("login-imap-off", "IMAP4rev1 AUTH=PLAIN", "IMAP access is disabled for your domain", "switch it on"),
-    ("login-oauth-only", "IMAP4rev1 LOGINDISABLED AUTH=XOAUTH2", "", 'auth = "oauth2"'),
+    ("login-oauth-only", "IMAP4rev1 LOGINDISABLED AUTH=XOAUTH2", "", "postmirror auth login"),
     ("login-needs-tls", "IMAP4rev1 LOGINDISABLED", "", "starttls"),
     ("login-throttled", "IMAP4rev1 AUTH=PLAIN", "[THROTTLED] later", "wait"),
 ]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.identity import ContentPolicy
+from config.profile import ContentPolicy
 from mirror.fold import fold_keeping_separators
 from mirror.message import Address, Attachment
 from mirror.mirrored import MirroredMessage, State

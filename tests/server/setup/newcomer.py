@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +68,8 @@ class Newcomer:
         """Every file in the home, below config/ and data/."""
         return sorted(str(each.relative_to(self.folder)) for each in self.folder.rglob("*") if each.is_file())
 
-    def ask_over_stdio(self, entry: dict[str, Any], tool: str, **arguments: object) -> Any:
-        """What a client hears that was given this entry; until the first mail is there it asks again."""
+    def ask_over_stdio(self, entry: dict[str, Any], tool: str, *, is_read: bool = True, **arguments: object) -> Any:
+        """What a client hears that was given this entry; with is_read it asks again until the first mail is there."""
         server = entry["mcpServers"]["postmirror"]
         parameters = StdioServerParameters(
             command=server["command"], args=server["args"], env=self.environment, cwd=self.folder
@@ -76,39 +78,50 @@ class Newcomer:
         async def ask() -> Any:
             with (self.folder / "stdio.log").open("a") as log:
                 async with Client(stdio_client(parameters, errlog=log)) as client:
-                    return await _first_answer(client, tool, arguments)
+                    if is_read:
+                        return await _first_answer(client, tool, arguments)
+                    result = await client.call_tool(tool, arguments)
+                    assert isinstance(result, CallToolResult)
+                    assert not result.is_error, result.content
+                    return json.loads(result.content[0].text)  # type: ignore[union-attr]
 
         return anyio.run(ask)
 
-    def ask_over_http(self, entry: dict[str, Any], tool: str, **arguments: object) -> Any:
-        """The same over HTTP, from a `serve` that runs for so long."""
-        server = entry["mcpServers"]["postmirror"]
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """While `serve` runs, and answers."""
         with (self.folder / "serve.log").open("w") as log:
             process = subprocess.Popen(
                 [sys.executable, *COMMAND, "serve"], env=self.environment, cwd=self.folder, stdout=log, stderr=log
             )
+
+        def is_up() -> bool:
+            assert process.poll() is None, (self.folder / "serve.log").read_text()
+            try:
+                return httpx2.get(f"http://{HOST}:{self.port}/healthz").is_success
+            except httpx2.TransportError:
+                return False
+
         try:
-
-            def is_up() -> bool:
-                assert process.poll() is None, (self.folder / "serve.log").read_text()
-                try:
-                    return httpx2.get(f"http://{HOST}:{self.port}/healthz").is_success
-                except httpx2.TransportError:
-                    return False
-
             until(is_up)
-
-            async def ask() -> Any:
-                async with (
-                    httpx2.AsyncClient(headers=server["headers"]) as http,
-                    Client(streamable_http_client(server["url"], http_client=http)) as client,
-                ):
-                    return await _first_answer(client, tool, arguments)
-
-            return anyio.run(ask)
+            yield
         finally:
             process.terminate()
             process.wait(20)
+
+    def ask_over_http(self, entry: dict[str, Any], tool: str, **arguments: object) -> Any:
+        """The same over HTTP, from a `serve` that runs for so long."""
+        server = entry["mcpServers"]["postmirror"]
+
+        async def ask() -> Any:
+            async with (
+                httpx2.AsyncClient(headers=server["headers"]) as http,
+                Client(streamable_http_client(server["url"], http_client=http)) as client,
+            ):
+                return await _first_answer(client, tool, arguments)
+
+        with self.serving():
+            return anyio.run(ask)
 
 
 async def _first_answer(client: Client, tool: str, arguments: dict[str, object]) -> Any:

@@ -1,0 +1,1 @@
+"""The MCP conformance suite and clients of other makers, against the application as it is served."""

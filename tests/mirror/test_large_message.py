@@ -1,0 +1,101 @@
+"""A large message goes through a file: this process never holds it, and nothing of it stays behind."""
+
+import hashlib
+import os
+import tracemalloc
+from base64 import encodebytes
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mirror.errors import UpstreamUnavailable
+from mirror.spool import spooled
+from mirror.store import Store
+from mirror.upstream import PIECE
+from tests.mirror.mail import simple
+from tests.mirror.mailbox import Mirror, agree
+from tests.servers.dovecot import Dovecot
+
+OCTETS = 12_000_000
+
+
+def large(octets: int = OCTETS) -> bytes:
+    """A mail with a text and an attachment that does not compress."""
+    attachment = encodebytes(os.urandom(octets * 3 // 4)).replace(b"\n", b"\r\n")
+    return b"".join(
+        (
+            b"From: a@example.org\r\nSubject: large one\r\nMIME-Version: 1.0\r\n",
+            b"Content-Type: multipart/mixed; boundary=b\r\n\r\n",
+            b"--b\r\nContent-Type: text/plain\r\n\r\nthe text of it\r\n",
+            b"--b\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment; filename=x.bin\r\n",
+            b"Content-Transfer-Encoding: base64\r\n\r\n",
+            attachment,
+            b"--b--\r\n",
+        )
+    )
+
+
+def left_in(folder: Path) -> list[str]:
+    """Files that a spool left."""
+    return [path.name for path in folder.glob("spool-*")]
+
+
+def test_large_message_is_never_in_this_process(mirror: Mirror, dovecot: Dovecot, user: str) -> None:
+    with dovecot.client(user) as client:
+        client.append("INBOX", large(), simple("a small one"))
+    tracemalloc.start()
+    try:
+        assert mirror.sync().complete
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < OCTETS / 2
+    assert left_in(mirror.folder) == []
+    with dovecot.client(user) as client:
+        agree(mirror, client)
+    assert "the text of it" in {text.strip() for *_, text in mirror.texts()}
+
+
+@pytest.mark.parametrize("size", [PIECE, PIECE + 1, 2 * PIECE, 2 * PIECE + 1])
+def test_message_at_the_edge_of_a_piece_is_whole(mirror: Mirror, dovecot: Dovecot, user: str, size: int) -> None:
+    head = b"Subject: edge\r\n\r\n"
+    raw = head + b"x" * (size - len(head) - 2) + b"\r\n"
+    with dovecot.client(user) as client:
+        client.append("INBOX", raw)
+    mirror.sync()
+    assert [sha for *_, sha in mirror.listing()] == [hashlib.sha256(raw).hexdigest()]
+
+
+def test_large_message_that_is_cut_leaves_no_file(tmp_path: Path) -> None:
+    def write(add: Callable[[bytes], None]) -> bool:
+        add(b"half of it")
+        raise UpstreamUnavailable("gone")
+
+    with pytest.raises(UpstreamUnavailable):
+        spooled(tmp_path, write)
+    assert spooled(tmp_path, lambda _: False) is None
+    assert left_in(tmp_path) == []
+
+
+def test_file_goes_with_the_last_use_of_its_mail(tmp_path: Path) -> None:
+    def write(add: Callable[[bytes], None]) -> bool:
+        add(b"all of it")
+        return True
+
+    mail = spooled(tmp_path, write)
+    assert mail is not None
+    assert (mail.read(), len(mail), mail.digest) == (b"all of it", 9, hashlib.sha256(b"all of it").digest())
+    assert len(left_in(tmp_path)) == 1
+    del mail
+    assert left_in(tmp_path) == []
+
+
+def test_file_that_a_killed_process_left_goes_when_the_mirror_is_held_again(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "kept"
+    Store(folder).close()
+    (folder / "spool-abc").write_bytes(b"what was being fetched")
+    Store(folder, repair=True).close()
+    assert left_in(folder) == []
