@@ -30,6 +30,7 @@ from server.status_command import status
 from server.stdio_command import stdio
 from server.sync_command import sync
 from server.token_command import token
+from server.unit_command import unit
 from server.unusable import FileUnusable
 
 
@@ -68,6 +69,7 @@ main.add_command(status)
 main.add_command(stdio)
 main.add_command(sync)
 main.add_command(token)
+main.add_command(unit)
 
 
 @main.command()

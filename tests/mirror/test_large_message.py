@@ -1,7 +1,11 @@
 """A large message goes through a file: this process never holds it, and nothing of it stays behind."""
 
+# ruff: noqa: T201 - the long run prints its figures
+
 import hashlib
+import multiprocessing
 import os
+import sys
 import tracemalloc
 from base64 import encodebytes
 from collections.abc import Callable
@@ -9,12 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from config.provider import Provider
 from mirror.errors import UpstreamUnavailable
+from mirror.parsing import Parsers
+from mirror.query.reader import Reader
 from mirror.spool import spooled
 from mirror.store import Store
-from mirror.upstream import PIECE
+from mirror.sync import Pass
+from mirror.upstream import PIECE, Upstream
 from tests.mirror.mail import simple
-from tests.mirror.mailbox import Mirror, agree
+from tests.mirror.mailbox import Mirror, agree, provider_at
 from tests.servers.dovecot import Dovecot
 
 OCTETS = 12_000_000
@@ -36,6 +44,32 @@ def large(octets: int = OCTETS) -> bytes:
     )
 
 
+def many_attachments(count: int, octets: int) -> bytes:
+    """A mail of attachments that are all kept offline."""
+    parts = (
+        b"--b\r\nContent-Disposition: attachment; filename=x%d.bin\r\nContent-Transfer-Encoding: base64\r\n\r\n%s"
+        % (number, encodebytes(os.urandom(octets)).replace(b"\n", b"\r\n"))
+        for number in range(count)
+    )
+    head = b"Subject: many\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n"
+    return head + b"".join(parts) + b"--b--\r\n"
+
+
+def sync_alone(folder: Path, provider: Provider) -> None:
+    """One pass in a process of its own."""
+    with Parsers() as parsers, Store(folder) as store:
+        Pass(store, provider.sync, parsers, lambda: Upstream.connect(provider)).run()
+
+
+def pss(pid: int) -> float:
+    """Megabytes of a process, shared pages divided among their users; 0 when it has ended."""
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text("ascii")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return next((int(line.split()[1]) / 1_024 for line in rollup.splitlines() if line.startswith("Pss:")), 0.0)
+
+
 def left_in(folder: Path) -> list[str]:
     """Files that a spool left."""
     return [path.name for path in folder.glob("spool-*")]
@@ -55,6 +89,30 @@ def test_large_message_is_never_in_this_process(mirror: Mirror, dovecot: Dovecot
     with dovecot.client(user) as client:
         agree(mirror, client)
     assert "the text of it" in {text.strip() for *_, text in mirror.texts()}
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+@pytest.mark.parametrize("kind", ["one attachment", "fifty attachments"])
+def test_largest_message_leaves_the_worker_below_100_megabytes(
+    kind: str, dovecot: Dovecot, user: str, password_file: Path, tmp_path: Path
+) -> None:
+    with dovecot.client(user) as client:
+        client.append("INBOX", large(49_000_000) if kind == "one attachment" else many_attachments(50, 700_000))
+    provider = provider_at(dovecot.port, user, password_file)
+    worker = multiprocessing.get_context("spawn").Process(target=sync_alone, args=(tmp_path / "mirror", provider))
+    worker.start()
+    assert worker.pid is not None
+    most = 0.0
+    while worker.is_alive():
+        most = max(most, pss(worker.pid))
+        worker.join(0.01)
+    print(f"\n{kind}: {most:.0f} MB at most")
+    assert worker.exitcode == 0
+    with Reader(tmp_path / "mirror" / "mirror.db") as reader:
+        assert not any(folder.pending for folder in reader.folders())
+        assert sum(folder.messages for folder in reader.folders()) == 1
+    assert 10 < most < 100
 
 
 @pytest.mark.parametrize("size", [PIECE, PIECE + 1, 2 * PIECE, 2 * PIECE + 1])

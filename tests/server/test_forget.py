@@ -50,6 +50,7 @@ def installation(tmp_path: Path) -> Installation:
                 )  # fmt: skip
                 assert isinstance(line, int)
                 state.settle_submission(line, "sent", copy="owed")
+        state.put_sign_in(user, provider, f"sealed {word}".encode(), 2_000_000_000.0, None)
     state.close()
     return made
 
@@ -76,7 +77,9 @@ def test_nothing_of_others_is_missing(installation: Installation) -> None:
     with closing(sqlite3.connect(installation.data_dir / "state.db")) as db:
         names = {name for (name,) in db.execute("SELECT name FROM token")}
         lines = db.execute("SELECT user, provider, count(*) FROM submission GROUP BY 1, 2").fetchall()
+        sign_ins = db.execute("SELECT user, provider FROM sign_in ORDER BY user").fetchall()
     assert names == {"laptop", "alice-home", "bob-work"}
+    assert sign_ins == [("alice", "home"), ("bob", "work")]
     assert lines == [("alice", "home", 20), ("bob", "work", 20)]
     assert (installation.data_dir / "mirrors" / "alice" / "home" / "mirror.db").exists()
     assert run("audit", "verify", "--config", installation.config).exit_code == 0
