@@ -172,6 +172,15 @@ class Profile(Frozen):
             raise ValueError('imap_per_minute, smtp_per_hour and count_reads are for tools = "gateway": remove them')
         return self
 
+    @model_validator(mode="after")
+    def _answers_only_who_has_written(self) -> "Profile":
+        if self.allows("append_email") and self.outbound is not None and self.outbound.reply_only:
+            raise ValueError(
+                "allow: append stores mail from whomever a client likes, who could be written to then: "
+                "remove it, or reply_only"
+            )
+        return self
+
     def allows(self, tool: str) -> bool:
         """Whether a tool of its set is there, as far as the list of tools goes."""
         known = TOOL_SETS[self.tools]
