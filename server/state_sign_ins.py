@@ -35,20 +35,23 @@ class StoredSignIns(StateFile):
         return [SignIn(*row) for row in self._select(f"{_ALL} ORDER BY user, provider")]
 
     def put_sign_in(
-        self,
-        user: str,
-        provider: str,
-        sealed: bytes,
-        expires: float,
-        refresh_expires: float | None,
-        signed_in: float | None = None,
+        self, user: str, provider: str, sealed: bytes, expires: float, refresh_expires: float | None
     ) -> None:
-        """Take the place of what was there. signed_in: None for now."""
+        """Somebody has signed in now; what was there before goes in the same moment."""
         with self._writing() as db:
             db.execute(
                 "INSERT OR REPLACE INTO sign_in (user, provider, sealed, signed_in, expires, refresh_expires)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
-                (user, provider, sealed, time.time() if signed_in is None else signed_in, expires, refresh_expires),
+                (user, provider, sealed, time.time(), expires, refresh_expires),
+            )
+
+    def end_renewal(self, renewed: SignIn, sealed: bytes, expires: float, refresh_expires: float | None) -> None:
+        """New tokens take the place of the old, unless the sign-in has been forgotten or made anew meanwhile."""
+        with self._writing() as db:
+            db.execute(
+                "UPDATE sign_in SET sealed = ?, expires = ?, refresh_expires = ?, sealed_next = NULL, renewing = NULL,"
+                " fault = '', reason = '' WHERE user = ? AND provider = ? AND signed_in = ?",
+                (sealed, expires, refresh_expires, renewed.user, renewed.provider, renewed.signed_in),
             )
 
     def begin_renewal(self, user: str, provider: str) -> None:

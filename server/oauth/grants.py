@@ -41,10 +41,15 @@ class Grants:
         """Its tokens. Raises GrantSealed."""
         return _opened(self._key.current(), sign_in)
 
-    def put(self, user: str, provider: str, tokens: Tokens, signed_in: float | None = None) -> None:
-        """Keep these tokens, on the disk before this returns; what was there before goes in the same moment."""
+    def put(self, user: str, provider: str, tokens: Tokens) -> None:
+        """Keep the tokens of a sign-in, on the disk before this returns; what was there goes in the same moment."""
         sealed = _sealed(self._key.current(), user, provider, tokens)
-        self._state.put_sign_in(user, provider, sealed, tokens.expires, tokens.refresh_expires, signed_in)
+        self._state.put_sign_in(user, provider, sealed, tokens.expires, tokens.refresh_expires)
+
+    def renew(self, sign_in: SignIn, tokens: Tokens) -> None:
+        """Put new tokens in the place of the old ones; a sign-in that was forgotten meanwhile stays forgotten."""
+        sealed = _sealed(self._key.current(), sign_in.user, sign_in.provider, tokens)
+        self._state.end_renewal(sign_in, sealed, tokens.expires, tokens.refresh_expires)
 
     def begin_renewal(self, user: str, provider: str) -> None:
         """The authorization server is about to be asked."""

@@ -102,7 +102,7 @@ class AccessToken:
             raise SignInNeeded(self._advice(exc.fault, reason)) from exc
         if not fresh.refresh:
             fresh = replace(fresh, refresh=tokens.refresh, refresh_expires=tokens.refresh_expires)
-        self._grants.put(*self._mailbox, fresh, sign_in.signed_in)
+        self._grants.renew(sign_in, fresh)
         return fresh
 
     def _advice(self, fault: str, reason: str) -> str:

@@ -150,7 +150,7 @@ def test_a_renewal_that_is_killed_while_it_writes_loses_nothing(
         kept = grants.find("alice", "work")
         assert kept is not None
         # Due again, so that the next process renews with the refresh token that was kept.
-        grants.put("alice", "work", replace(grants.opened(kept), expires=time.time()), kept.signed_in)
+        grants.renew(kept, replace(grants.opened(kept), expires=time.time()))
 
 
 def test_a_provider_that_takes_a_second_use_for_a_theft_is_named(
@@ -216,6 +216,21 @@ def test_a_server_that_is_away_costs_no_sign_in(authority: AuthorizationServer, 
         mine.secret()
     authority.answer = None
     assert authority.is_good(mine.secret())
+
+
+def test_a_sign_in_that_is_forgotten_while_it_is_renewed_stays_forgotten(
+    authority: AuthorizationServer, grants: Grants, data_dir: Path
+) -> None:
+    sign_in(authority, grants)
+
+    def forget(now: Step) -> None:
+        if now == "asked":
+            with closing(State(data_dir)) as state:
+                assert state.forget_sign_in("alice", "work")
+
+    authority.at = forget
+    token(authority, grants).secret()
+    assert grants.find("alice", "work") is None
 
 
 def test_nobody_signed_in_yet_names_the_command(authority: AuthorizationServer, grants: Grants) -> None:
