@@ -8,12 +8,27 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from mirror.mirrored import State
 from server.audit_report import tail
+from server.reading import TEXT_WAIT
+from server.serve import DRAIN_SECONDS
 from tests.processes import until
-from tests.server.door import HANDSHAKE, JSON, MODERN, Door, Folder, Mail, fill_mirror, modern_call, settings_for
+from tests.server.door import (
+    HANDSHAKE,
+    JSON,
+    MODERN,
+    Caller,
+    Door,
+    Folder,
+    Mail,
+    fill_mirror,
+    modern_call,
+    settings_for,
+)
+from tests.server.test_many_calls import serving
 from tests.servers.ports import free_port
 
 
@@ -85,6 +100,20 @@ def test_a_call_ends_when_its_client_hangs_up(
         waits = waiting.parts.mirrors.folder("alice", "work") / "mirror.db"
         until(lambda: bool(wanted(waits)))
     until(lambda: any(each["outcome"] == "abandoned" for each in tail(data_dir / "audit", 100)))
+
+
+def test_a_stop_answers_what_is_under_way_and_ends_in_time(tmp_path: Path) -> None:
+    with serving(tmp_path, State.HEADERS) as (process, url, secrets), httpx2.Client(timeout=60) as http:
+        uid = Caller(url, secrets["relay"], http).call("list_messages", folder="INBOX").value["messages"][0]["uid"]
+        body, headers = modern_call(secrets["relay"], "read_message", {"folder": "INBOX", "uid": uid})
+        body["params"]["_meta"]["progressToken"] = "p1"
+        with http.stream("POST", f"{url}/mcp", json=body, headers=headers) as answer:
+            lines = answer.iter_lines()
+            assert any("notifications/progress" in line for line in lines)
+            process.terminate()
+            assert any('"result"' in line for line in lines)
+        process.wait(DRAIN_SECONDS + TEXT_WAIT)
+    assert "Traceback" not in (tmp_path / "log").read_text()
 
 
 def wanted(database: Path) -> list[Any]:

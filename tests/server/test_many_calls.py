@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from config.settings import load_settings
+from mirror.mirrored import State as Mirrored
 from server.state import State
 from tests.processes import until
 from tests.server.door import Caller, Folder, Mail, fill_mirror
@@ -43,6 +44,7 @@ folders = [{{ match = "*", access = "write" }}]
 content = {{ attachments = {{}} }}
 outbound = {{ to_allow = ["*@example.org"] }}
 """
+PDF = (("a.pdf", "application/pdf", b"%PDF"),)
 WORDS = [
     "INBOX",
     "work",
@@ -61,8 +63,13 @@ ODD: list[object] = [None, True, -1, 0, 3, 10**30, 1.5, [], ["INBOX"], [["x"]], 
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, dict[str, str]]]:
-    """(process, URL, secret by profile) of a `serve` over a mailbox of 40 mails, without a mail server."""
+def serving(
+    folder: Path, state: Mirrored = Mirrored.TEXT
+) -> Iterator[tuple[subprocess.Popen[bytes], str, dict[str, str]]]:
+    """(process, URL, secret by profile) of a `serve` over a mailbox of 40 mails, without a mail server.
+
+    state: how much of them is mirrored.
+    """
     port = free_port()
     config = folder / "postmirror.toml"
     config.touch(mode=0o600)
@@ -70,13 +77,12 @@ def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, dict[s
     settings = load_settings(config)
     settings.server.data_dir.mkdir(mode=0o700)
     mails = [
-        Mail(f"subject {each}", text="word " * 500, minutes=each, attachments=(("a.pdf", "application/pdf", b"%PDF"),))
-        for each in range(40)
+        Mail(f"subject {each}", text="word " * 500, minutes=each, attachments=PDF, state=state) for each in range(40)
     ]
     fill_mirror(settings, "alice", "work", [Folder("INBOX", mails), Folder("Sent", role="\\Sent")])
-    state = State(settings.server.data_dir)
-    secrets = {profile: state.issue_token("alice", profile, provider="work")[1] for profile in settings.profiles}
-    state.close()
+    opened = State(settings.server.data_dir)
+    secrets = {profile: opened.issue_token("alice", profile, provider="work")[1] for profile in settings.profiles}
+    opened.close()
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "server.cli", "serve", "--config", str(config)], stdout=log, stderr=log
