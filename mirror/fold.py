@@ -79,7 +79,7 @@ def holds_folded(text: str, folded_pattern: str) -> bool:
         lowered = text.lower()
         if folded_pattern in lowered:
             return True
-        if lowered.isascii():
+        if lowered.isascii() or _has_no_hidden_ascii(lowered):
             return False
     elif _stays(folded_pattern):
         lowered = text.lower()
@@ -96,9 +96,27 @@ def _stays(pattern: str) -> bool:
     return all(each.isascii() or _ALONE[each] == each for each in pattern)
 
 
+def _has_no_hidden_ascii(lowered: str) -> bool:
+    """Whether folding puts no ASCII in the place of any character of a text."""
+    others = _without_ascii(lowered)
+    if _SILENT.issuperset(others):
+        return True
+    for character in set(others) - _SILENT:
+        folded = _ALONE[character]
+        if folded is None or not folded or any(each.isascii() for each in folded):
+            return False
+        if len(_SILENT) < _MOST_KNOWN:
+            _SILENT.add(character)
+    return True
+
+
 def _others(text: str) -> set[str]:
     """The distinct characters of a text that are not ASCII."""
-    return set(text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass"))
+    return set(_without_ascii(text))
+
+
+def _without_ascii(text: str) -> str:
+    return text.encode("utf-8", "surrogatepass").translate(None, _ASCII).decode("utf-8", "surrogatepass")
 
 
 def _replaced(text: str, changes: list[tuple[str, str]]) -> str:
@@ -165,6 +183,8 @@ def _composes_with_nothing(character: str) -> bool:
 
 
 _ALONE = _Alone()
+_SILENT: set[str] = set()
+"""Characters met that folding keeps, or replaces by others without ASCII, whatever stands beside them."""
 _JAMO = ((0x1100, 0x11FF), (0xA960, 0xA97F), (0xD7B0, 0xD7FF))
 _MOST_REPLACED = 32
 _MOST_KNOWN = 50_000

@@ -48,6 +48,9 @@ _FTS_COLUMNS: dict[Field, str] = {
     "bcc": "copied",
     "body": "body",
 }
+_PROVED: frozenset[Field] = frozenset(("body", "subject", "from", "to"))
+"""Fields that have a column of the index to themselves."""
+_WORTH_BARRING = 0.1
 _COUNTS: dict[Field, int] = {"body": 1, "subject": 2, "from": 3, "to": 3, "cc": 3, "bcc": 3}
 
 
@@ -108,6 +111,22 @@ class Planner:
                 return self._pattern(node, field, pattern)
             case _:
                 return None
+
+    def barred(self, together: Sequence[Node]) -> str:
+        """What to ask the index for that rules many contents out, of conditions that hold together; "" for nothing.
+
+        A word that is the whole of an unwanted pattern proves that a content has it; other words with it may too.
+        """
+        found: list[str] = []
+        for node in together:
+            if isinstance(node, Not) and isinstance(node.node, Contains):
+                field, pattern = node.node.field, node.node.pattern
+                folded = fold(pattern)
+                if field in _PROVED and folded and " " not in folded and folded == fold_keeping_separators(pattern):
+                    counts = [count for _, count in self._whole(field, folded)]
+                    if LONG_WORD not in folded and sum(counts) > self._total * _WORTH_BARRING:
+                        found.append(f'({_FTS_COLUMNS[field]} : "{folded}")')
+        return " OR ".join(found)
 
     def _all(self, nodes: Sequence[Node]) -> Proposal | None:
         wanted: list[Proposal] = []

@@ -162,12 +162,27 @@ class Search:
             return
         if proposal is None:
             proposal = Planner(self._connection, self._scope.total, thorough=True).propose(self._node)
-        if proposal is None:
+        if proposal is None and (barred := Planner(self._connection, self._scope.total).barred(self._together)):
+            yield from self._not_barred(span, barred)
+        elif proposal is None:
             yield from self._run(self._way(walk, span), walk.by)
         else:
             by_index = self._run(_index_way(self._scope, span, proposal), "fts.rowid")
             pending = self._run(self._way(_walk_of(ways.PENDING), span), "content.id")
             yield from self._merged(self._progress.both(by_index, pending))
+
+    def _not_barred(self, span: Span, barred: str) -> Iterator[Pair]:
+        """What matches among the contents that the index does not rule out, those without text included."""
+        while span.low <= span.high:
+            low = self._boundary(span, _PASSED_AT_ONCE)
+            values = (self._scope.folder, low, span.high, barred, low, span.high)
+            self._progress.executing(ways.NOT_BARRED, values)
+            contents = self._connection.execute(ways.NOT_BARRED, values)
+            while chunk := [content for (content,) in islice(contents, _TESTED_AT_ONCE)]:
+                yield from reversed(self._all(self._ids_way(ways.CONTENTS, chunk)))
+                self._progress.begin(chunk[-1] - 1)
+            span = Span(span.low, low - 1)
+            self._progress.begin(span.high)
 
     def _merged(self, streams: Sequence[Iterator[Pair]]) -> Iterator[Pair]:
         """The rows of streams, highest content first; what others had ready is not lost when one is interrupted."""
@@ -247,6 +262,8 @@ _DENSE, _PATIENCE = 16, 1e-3
 """As long as one of so many messages matches, and the page will be full within so many seconds, the walk goes on."""
 _ENOUGH_TO_TELL = 500
 """Messages to walk before what the index cannot answer quickly is looked up there after all."""
+_PASSED_AT_ONCE, _TESTED_AT_ONCE = 10_000, 200
+"""Messages that one statement passes to find those that the index does not rule out, and of these that one tests."""
 _COUNTED_PER_ROW = 100
 _FEW = 100
 """A walk of so few messages is not worth asking the index."""

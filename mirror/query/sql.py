@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 from mirror.fold import fold_keeping_separators, holds_folded, people
+from mirror.query.like import is_plain, like, like_in_json
 from mirror.query.tree import (
     SYSTEM_FLAGS,
     All,
@@ -55,13 +56,25 @@ TRUE = Fragment("1")
 FALSE = Fragment("0")
 
 _COLUMNS: dict[Field, str] = {
-    "subject": "holds(content.subject, ?)",
-    "from": "people_hold(content.sender, ?)",
-    "to": "people_hold(content.recipient, ?)",
-    "cc": "people_hold(content.cc, ?)",
-    "bcc": "people_hold(content.bcc, ?)",
-    "body": "holds(body.text, ?)",
+    "subject": "content.subject",
+    "from": "content.sender",
+    "to": "content.recipient",
+    "cc": "content.cc",
+    "bcc": "content.bcc",
+    "body": "body.text",
 }
+_HOLDS: dict[Field, str] = {
+    field: f"{'holds' if field in ('subject', 'body') else 'people_hold'}({column}, ?)"
+    for field, column in _COLUMNS.items()
+}
+_LIKE: dict[Field, str] = {
+    field: f"iif({is_plain(column)}, {column} LIKE ? ESCAPE '\\', {_HOLDS[field]})"
+    if field in ("subject", "body")
+    else f"(({column} LIKE ? ESCAPE '\\' OR NOT {is_plain(column)} OR instr({column}, '\\') > 0) AND {_HOLDS[field]})"
+    for field, column in _COLUMNS.items()
+}
+_HEADERS_MAY = f"(body.headers LIKE ? ESCAPE '\\' OR NOT {is_plain('body.headers')} OR instr(body.headers, '\\') > 0)"
+_BODY_LIKE = "body.text LIKE ? ESCAPE '\\'"
 _SENT: dict[Relation, str] = {
     "<": "content.sent_day < ?",
     "=": "content.sent_day = ?",
@@ -86,10 +99,6 @@ _SIZE: dict[Relation, str] = {
     ">": "content.size > ?",
     ">=": "content.size >= ?",
 }
-_TEXT = (
-    "text_holds(content.subject, content.sender, content.recipient, content.cc, content.bcc, body.text, body.headers,"
-    " ?)"
-)
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 
 
@@ -97,7 +106,7 @@ def register(connection: sqlite3.Connection) -> None:
     """Give a connection the functions that fragments use. A pattern is passed folded."""
     connection.create_function("holds", 2, _holds, deterministic=True)
     connection.create_function("people_hold", 2, _people_hold, deterministic=True)
-    connection.create_function("text_holds", 8, _text_holds, deterministic=True)
+    connection.create_function("lines_hold", 2, _lines_hold, deterministic=True)
     connection.create_function("body_is", 2, _body_is, deterministic=True)
     connection.create_function("header_holds", 3, _header_holds, deterministic=True)
     connection.create_function("keyword", 2, _keyword, deterministic=True)
@@ -113,15 +122,18 @@ def exact(node: Node) -> Fragment:
         case Not(inner):
             return opposite(exact(inner))
         case Contains(field, pattern):
-            folded = fold_keeping_separators(pattern)
-            return _contains(_COLUMNS[field], folded)
+            return _contains(field, fold_keeping_separators(pattern))
         case HeaderContains(name, pattern):
             folded = fold_keeping_separators(pattern)
             if is_unfindable(name + folded):
                 return FALSE
-            return Fragment("header_holds(body.headers, ?, ?)", (name.lower(), folded))
+            return _in_headers(Fragment("header_holds(body.headers, ?, ?)", (name.lower(), folded)), folded)
         case TextContains(pattern):
-            return _contains(_TEXT, fold_keeping_separators(pattern))
+            folded = fold_keeping_separators(pattern)
+            if is_unfindable(folded) or not folded:
+                return TRUE if not folded else FALSE
+            lines = _in_headers(Fragment("lines_hold(body.headers, ?)", (folded,)), folded)
+            return joined("OR", [*(_contains(field, folded) for field in _COLUMNS), lines])
         case Sent(relation, day, or_received):
             fragment = Fragment(_SENT[relation], (day.toordinal() - _FIRST_DAY,))
             return fragment if or_received else joined("AND", (Fragment("content.sent IS NOT NULL"), fragment))
@@ -146,22 +158,69 @@ def exact(node: Node) -> Fragment:
 _NUL = "\0"
 
 
-def _contains(test: str, folded: str) -> Fragment:
+def _contains(field: Field, folded: str) -> Fragment:
     if is_unfindable(folded):
         return FALSE
-    return Fragment(test, (folded,)) if folded else TRUE
+    if not folded:
+        return TRUE
+    asked = like(folded) if field in ("subject", "body") else like_in_json(folded)
+    return Fragment(_HOLDS[field], (folded,)) if asked is None else Fragment(_LIKE[field], (asked, folded))
+
+
+def _in_headers(test: Fragment, folded: str) -> Fragment:
+    """A test of the headers, of those only that may have the folded pattern."""
+    asked = like_in_json(folded)
+    return test if asked is None else Fragment(f"({_HEADERS_MAY} AND {test.sql})", (asked, *test.values))
 
 
 def _together(kind: type[All] | type[Any], nodes: Sequence[Node]) -> list[Fragment]:
     """Conditions as fragments, those of bodies last and as one, so that a body is read and folded once for them all."""
     if any(isinstance(each, Not) and each.node in nodes for each in nodes):
         return [FALSE if kind is All else TRUE]
+    if kind is All and any(_rules_out(each, nodes) for each in nodes):
+        return [FALSE]
     of_body = [tests for each in nodes if (tests := _tests(each)) is not None]
     if len(of_body) < 2:
         return [exact(each) for each in nodes]
-    word = "and" if kind is All else "or"
     others = [exact(each) for each in nodes if _tests(each) is None]
-    return [*others, Fragment("body_is(body.text, ?)", (json.dumps([word, *of_body]),))]
+    return [*others, _body(["and" if kind is All else "or", *of_body])]
+
+
+def _rules_out(node: Node, nodes: Sequence[Node]) -> bool:
+    """Whether a condition wants a pattern away that is part of one which another condition wants there."""
+    if not isinstance(node, Not) or not isinstance(node.node, Contains):
+        return False
+    unwanted = node.node
+    return any(
+        isinstance(each, Contains)
+        and each.field == unwanted.field
+        and fold_keeping_separators(unwanted.pattern) in fold_keeping_separators(each.pattern)
+        for each in nodes
+    )
+
+
+def _body(tests: Tests) -> Fragment:
+    """Conditions of the body, by LIKE where every pattern and the text are ASCII."""
+    called = Fragment("body_is(body.text, ?)", (json.dumps(tests),))
+    alike = _likes(tests)
+    if alike is None:
+        return called
+    sql = f"iif({is_plain('body.text')}, {alike.sql}, {called.sql})"
+    return Fragment(sql, (*alike.values, *called.values))
+
+
+def _likes(tests: Tests) -> Fragment | None:
+    if isinstance(tests, str):
+        asked = like(tests)
+        return None if asked is None else Fragment(_BODY_LIKE, (asked,))
+    word, *parts = tests
+    found = [_likes(each) for each in parts]
+    known = [each for each in found if each is not None]
+    if len(known) < len(found):
+        return None
+    if word == "not":
+        return opposite(known[0])
+    return joined("AND" if word == "and" else "OR", known)
 
 
 def _tests(node: Node) -> Tests | None:
@@ -224,20 +283,7 @@ def _pairs(headers: str | None) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in json.loads(headers)) if headers else ()
 
 
-def _text_holds(
-    subject: str,
-    sender: str,
-    recipient: str,
-    cc: str,
-    bcc: str,
-    text: str | None,
-    headers: str | None,
-    folded_pattern: str,
-) -> bool:
-    if holds_folded(subject if text is None else _NUL.join((subject, text)), folded_pattern):
-        return True
-    if any(folded_pattern in _folded_people(each) for each in (sender, recipient, cc, bcc)):
-        return True
+def _lines_hold(headers: str | None, folded_pattern: str) -> bool:
     return _may_be_in(headers, folded_pattern) and lines_hold(_pairs(headers), folded_pattern)
 
 

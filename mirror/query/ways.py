@@ -93,6 +93,12 @@ CONTENTS = """
     LEFT JOIN body ON body.content = content.id
     WHERE content.state >= 1
     """
+NOT_BARRED = """
+    SELECT content FROM message INDEXED BY message_walk WHERE folder = ? AND content BETWEEN ? AND ?
+    EXCEPT
+    SELECT rowid FROM fts WHERE fts MATCH ? AND rowid BETWEEN ? AND ?
+    ORDER BY 1 DESC
+    """
 _BY_SUBJECT = """
     FROM content INDEXED BY content_by_subject
     CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = +content.id

@@ -265,7 +265,16 @@ def _parse_criteria(text: str) -> Query:
     return parse_criteria(text, resolve=resolve, now=FIRST_DAY + timedelta(days=40))
 
 
-INDEX_ALWAYS = {"_GLIMPSE": 0, "_FEW": 0, "_PROBE": 0.0, "_SEEK": 0.0, "_TEST": 1.0}
+INDEX_ALWAYS = {
+    "_GLIMPSE": 0,
+    "_FEW": 0,
+    "_PROBE": 0.0,
+    "_SEEK": 0.0,
+    "_TEST": 1.0,
+    "_ENOUGH_TO_TELL": 0,
+    "_PASSED_AT_ONCE": 20,
+    "_TESTED_AT_ONCE": 3,
+}
 WALK_FIRST = {"_GLIMPSE": 0, "_FEW": 0, "_PROBE": 1.0, "_SEEK": 1.0, "_TEST": 0.0}
 
 

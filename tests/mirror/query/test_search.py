@@ -54,7 +54,9 @@ def plans(reader: Reader) -> Iterator[list[str]]:
     yield found
     reader._connection.set_trace_callback(None)
     for statement in statements:
-        if statement.lstrip().startswith("SELECT message.content") or "message.content, message.id" in statement:
+        if statement.lstrip().startswith(("SELECT message.content", "SELECT content FROM message")) or (
+            "message.content, message.id" in statement
+        ):
             rows = reader._connection.execute(f"EXPLAIN QUERY PLAN {statement}")
             found.append(" | ".join(row[3].replace("COVERING ", "") for row in rows))
 
@@ -80,6 +82,7 @@ SORTED = "USE TEMP B-TREE FOR ORDER BY"
         ),
         (parse_himalaya("body needle"), "SEARCH message USING INDEX message_walk (folder=? AND content=?)"),
         (parse_himalaya("body needle"), "SCAN fts VIRTUAL TABLE INDEX"),
+        (parse_himalaya("not body common"), "MERGE (EXCEPT)"),
         (parse_himalaya("not flag seen"), "USING INDEX message_unseen (folder=? AND content>? AND content<?)"),
         (
             parse_himalaya("flag flagged and body zz"),
@@ -156,6 +159,7 @@ def view(message: MirroredMessage) -> MirroredMessage | None:
     [
         parse_himalaya("body zz"),
         parse_himalaya("body le and not body common\\ common"),
+        parse_himalaya("not body common"),
         parse_himalaya("body needle or subject 39 or body zz"),
         parse_himalaya("body common and not subject subject and body here"),
         parse_himalaya("body dl and before 2024-03-01"),
