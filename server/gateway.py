@@ -30,7 +30,7 @@ from server.gateway_arguments import (
 from server.gateway_changes import Changes
 from server.gateway_files import Files
 from server.gateway_mail import Mail
-from server.gateway_prompts import get_prompt, list_prompts
+from server.gateway_prompts import Prompts
 from server.gateway_reads import Reads
 from server.gateway_resources import Resources
 from server.tool import CHANGES, READS, SENDS, Tool, tool_server
@@ -209,7 +209,7 @@ def gateway_tools(gateway: Gateway) -> list[Tool[Any]]:
 
 def gateway_server(gateway: Gateway, version: str, caller: Callable[[], Caller], audit: Audit) -> Server[Any]:
     """An MCP server with the gateway's tools, resources and prompts."""
-    resources = Resources(gateway.reads, caller)
+    resources, prompts = Resources(gateway.reads, caller, audit), Prompts(caller, audit)
     return tool_server(
         "postmirror",
         version,
@@ -220,6 +220,6 @@ def gateway_server(gateway: Gateway, version: str, caller: Callable[[], Caller],
         on_list_resources=resources.list,
         on_list_resource_templates=resources.templates,
         on_read_resource=resources.read,
-        on_list_prompts=list_prompts,
-        on_get_prompt=get_prompt,
+        on_list_prompts=prompts.list,
+        on_get_prompt=prompts.get,
     )

@@ -1,5 +1,6 @@
 """The gateway's prompts: requests to a model with the client's own words in them."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,9 @@ from mcp.types import (
     PromptMessage,
     TextContent,
 )
+
+from server.audit import Audit
+from server.auth import Caller
 
 _MAX_CHARS = 1_000_000
 
@@ -82,17 +86,33 @@ PROMPTS = (
 )
 
 
-async def list_prompts(_: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListPromptsResult:
-    """Every prompt."""
-    return ListPromptsResult(prompts=[prompt.describe() for prompt in PROMPTS])
+class Prompts:
+    """Handlers for the server. caller: who sends the request being served. audit: what is told of it."""
+
+    def __init__(self, caller: Callable[[], Caller], audit: Audit) -> None:
+        self._caller = caller
+        self._audit = audit
+
+    async def list(self, _: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListPromptsResult:
+        """Every prompt."""
+        return ListPromptsResult(prompts=[prompt.describe() for prompt in PROMPTS])
+
+    async def get(self, _: ServerRequestContext[Any], params: GetPromptRequestParams) -> GetPromptResult:
+        """A prompt with its argument filled in. Raises MCPError for an unknown one and for other arguments."""
+        prompt = next((each for each in PROMPTS if each.name == params.name), None)
+        named = {} if prompt is None else {"prompt": prompt.name}
+        try:
+            filled = _filled(prompt, params.arguments or {})
+        except MCPError:
+            self._audit.note("prompt", "unknown" if prompt is None else "declined", self._caller(), **named)
+            raise
+        self._audit.note("prompt", "done", self._caller(), **named)
+        return filled
 
 
-async def get_prompt(_: ServerRequestContext[Any], params: GetPromptRequestParams) -> GetPromptResult:
-    """A prompt with its argument filled in. Raises MCPError for an unknown one, and for missing and extra arguments."""
-    prompt = next((each for each in PROMPTS if each.name == params.name), None)
+def _filled(prompt: PromptText | None, given: Mapping[str, str]) -> GetPromptResult:
     if prompt is None:
         raise MCPError(INVALID_PARAMS, "Unknown prompt; prompts/list names those there are")
-    given = params.arguments or {}
     if set(given) != {prompt.argument}:
         raise MCPError(INVALID_PARAMS, f'{prompt.name} takes one argument, "{prompt.argument}", and no other')
     if len(given[prompt.argument]) > _MAX_CHARS:

@@ -22,6 +22,7 @@ from mcp.types import (
     TextResourceContents,
 )
 
+from server.audit import Audit
 from server.auth import Caller
 from server.gateway_arguments import ListAccounts, ListFolders
 from server.gateway_reads import Reads
@@ -46,11 +47,12 @@ _MAX_CHARS = 2_000
 
 
 class Resources:
-    """Handlers for the server. caller: who sends the request being served."""
+    """Handlers for the server. caller: who sends the request being served. audit: what is told of each read."""
 
-    def __init__(self, reads: Reads, caller: Callable[[], Caller]) -> None:
+    def __init__(self, reads: Reads, caller: Callable[[], Caller], audit: Audit) -> None:
         self._reads = reads
         self._caller = caller
+        self._audit = audit
 
     async def list(self, _: ServerRequestContext[Any], __: PaginatedRequestParams | None) -> ListResourcesResult:
         """The one resource without a parameter."""
@@ -64,25 +66,35 @@ class Resources:
 
     async def read(self, _: ServerRequestContext[Any], params: ReadResourceRequestParams) -> ReadResourceResult:
         """What is behind an address."""
-        noted = await anyio.to_thread.run_sync(partial(self._read, params.uri))
-        contents = TextResourceContents(uri=params.uri, mime_type="application/json", text=as_json(noted.value))
+        caller = self._caller()
+        noted, text = await anyio.to_thread.run_sync(partial(self._read, caller, params.uri))
+        contents = TextResourceContents(uri=params.uri, mime_type="application/json", text=text)
         return ReadResourceResult(contents=[contents], _meta=dict(noted.meta) or None)
 
-    def _read(self, uri: str) -> Noted:
+    def _read(self, caller: Caller, uri: str) -> tuple[Noted, str]:
+        match = _FOLDERS_OF.fullmatch(uri) if len(uri) <= _MAX_CHARS else None
+        account = None if match is None else unquote(match[1])
+        at = caller.named(account) or caller
+        named = "folders" if match else "accounts"
         try:
-            return self._answer(uri)
+            noted = self._answer(caller, uri, account)
+            text = as_json(noted.value)
         except Declined as exc:
+            self._audit.note("resource", "declined", at, resource=named)
             raise MCPError(INVALID_PARAMS, str(exc), dict(exc.details) or None) from None
         except MCPError:
+            self._audit.note("resource", "unknown", at)
             raise
         except Exception as exc:  # noqa: BLE001 - the boundary: a fault of ours must not show its insides to a client
             reference = failed("resource", exc)
-            raise MCPError(INTERNAL_ERROR, FAILED.format(operation="list folders"), {"reference": reference}) from None
+            self._audit.note("resource", "error", at, resource=named, reference=reference)
+            raise MCPError(INTERNAL_ERROR, FAILED.format(operation=f"list {named}"), {"reference": reference}) from None
+        self._audit.note("resource", "done", at, resource=named, chars=len(text))
+        return noted, text
 
-    def _answer(self, uri: str) -> Noted:
+    def _answer(self, caller: Caller, uri: str, account: str | None) -> Noted:
         if uri == ACCOUNTS.uri:
-            return self._reads.list_accounts(self._caller(), ListAccounts())
-        match = _FOLDERS_OF.fullmatch(uri) if len(uri) <= _MAX_CHARS else None
-        if match is None:
+            return self._reads.list_accounts(caller, ListAccounts())
+        if account is None:
             raise MCPError(INVALID_PARAMS, "Unknown resource; resources/list names those there are")
-        return self._reads.list_folders(self._caller(), ListFolders(account=unquote(match[1])))
+        return self._reads.list_folders(caller, ListFolders(account=account))

@@ -345,6 +345,27 @@ def test_a_fault_of_ours_has_the_pages_text_and_a_reference_beside_it(
     assert "secret" not in json.dumps(refused.result)
 
 
+def test_reads_of_resources_and_prompts_are_in_the_audit_log(house: Door) -> None:
+    agent = owner(house)
+    for uri in ("email://accounts", "email://work/folders", "email://nobody/folders", "email://work/mails"):
+        agent.request("resources/read", {"uri": uri})
+    for name, arguments in (("compose_email", {"context": "s3cret"}), ("compose_email", {}), ("x", {})):
+        agent.request("prompts/get", {"name": name, "arguments": arguments})
+    house.parts.audit.close()
+    log = b"".join(path.read_bytes() for path in sorted((house.settings.server.data_dir / "audit").glob("*.jsonl")))
+    lines = [json.loads(line) for line in log.splitlines()]
+    assert [(each["event"], each["outcome"], each["provider"]) for each in lines] == [
+        ("resource", "done", "home"),
+        ("resource", "done", "work"),
+        ("resource", "declined", "home"),
+        ("resource", "unknown", "home"),
+        ("prompt", "done", "home"),
+        ("prompt", "declined", "home"),
+        ("prompt", "unknown", "home"),
+    ]
+    assert b"s3cret" not in log
+
+
 @pytest.mark.parametrize("era", ["modern", "handshake"])
 def test_resources_answer_like_their_tools(house: Door, era: Era) -> None:
     caller = owner(house, era=era)
