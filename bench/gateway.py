@@ -1,9 +1,11 @@
 """Searches and reads of the gateway tools beside simple-email-gw's. `python -m bench.gateway --messages 20000`.
 
 Both over stdio, with the SDK's client, on the same mailbox of a Dovecot over TLS. The other program counts every read
-against 60 operations a minute, so that it is asked a few times only.
+against 60 operations a minute, so that it is asked a few times only. First comes how soon ours answers after its very
+first start, when nothing is mirrored yet.
 """
 
+import json
 import re
 import statistics
 import tempfile
@@ -65,8 +67,11 @@ def main(messages: int, venv: Path) -> None:
 
 
 async def _measure(command: Path, variables: dict[str, str], home: Path) -> dict[str, tuple[list[float], list[float]]]:
+    began = time.perf_counter()
     async with ours(variables, home) as our_client:
+        await _first_answers(our_client, began)
         await _until_complete(our_client)
+        click.echo(f"everything mirrored after {time.perf_counter() - began:.1f} s")
         async with theirs(command, variables, home) as their_client:
             await _timed(their_client, "search_emails", criteria="ALL")
             taken: dict[str, tuple[list[float], list[float]]] = {}
@@ -97,6 +102,17 @@ async def _timed(client: Client, tool: str, **arguments: object) -> float:
     if said.is_error:
         raise RuntimeError(f"{tool} {arguments}: {said.value}")
     return seconds
+
+
+async def _first_answers(client: Client, began: float) -> None:
+    """Say how soon after its start each first answer came, and what it said of what is not there yet."""
+    for tool, arguments in (("list_folders", {}), ("search_emails", {}), ("search_emails", {"criteria": "FROM user3"})):
+        result = await client.call_tool(tool, {"account": ACCOUNT, **arguments})
+        seconds = time.perf_counter() - began
+        answer, *notes = [block.text for block in getattr(result, "content", ()) if block.type == "text"]
+        found = json.loads(answer)
+        count = found["count"] if isinstance(found, dict) else len(found)
+        click.echo(f"first {tool} {arguments or ''}: {seconds:.2f} s after the start, {count} found; {' '.join(notes)}")
 
 
 async def _until_complete(client: Client) -> None:

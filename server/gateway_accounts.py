@@ -30,6 +30,8 @@ class Accounts:
         self._mailboxes = mailboxes
         self._limits = limits
         self._reading = Reading(mailboxes)
+        self._had_a_pass: set[tuple[str, str]] = set()
+        """Mailboxes whose first pass has ended: nothing is waited for any more."""
 
     def names(self, caller: Caller) -> list[tuple[str, str]]:
         """(name, user name) of every account the token reaches."""
@@ -82,6 +84,8 @@ class Accounts:
 
     def _await(self, caller: Caller, folder: str | None) -> None:
         """Wait a moment while the very first pass has not shown the folder yet."""
+        if (caller.user, caller.provider) in self._had_a_pass:
+            return
         deadline = time.monotonic() + FIRST_WAIT
         while time.monotonic() < deadline and not self._is_there(caller, folder):
             time.sleep(_POLL)
@@ -90,6 +94,8 @@ class Accounts:
         try:
             with self._mailboxes.open(caller) as mailbox:
                 account = mailbox.reader.account()
+                if account.pass_ended is not None:
+                    self._had_a_pass.add((caller.user, caller.provider))
                 if account.pass_ended is not None or account.error:
                     return True
                 listed = bool(mailbox.reader.folders())

@@ -29,8 +29,8 @@ from tests.servers.faulty_smtp import STAGES, FaultySmtp, Stage
 from tests.servers.ports import free_port
 
 FAULTS = ("451", "554", "421", "close", "reset", "stall", "drip", "garbage")
-OFTEN = ("451", "554", "close", "stall")
-"""Faults that are tried at every stage in each run; the long runs try all."""
+OFTEN = {"rcpt": ("554", "close"), "content": ("close", "stall"), "dot": FAULTS, "quit": ("close",)}
+"""Faults that are tried at a stage in each run, one at those that are not named; the long runs try all."""
 NOT_SENT = (SubmissionUnavailable, SubmissionRefused, RecipientsRefused, AuthenticationRefused)
 DRAFT = Draft("alice@example.org", ("bob@example.org", "carol@example.org", "dave@example.org"), "Hi", "Hello.\n.\n..x")
 PARCEL = Parcel("1@example.org", "alice@example.org", ("bob@example.org",), b"Subject: x\r\n\r\nx\r\n")
@@ -78,7 +78,7 @@ def outcomes(parts: Parts) -> list[str]:
 @pytest.mark.parametrize(
     ("stage", "fault"),
     [
-        pytest.param(stage, fault, marks=[] if stage == "dot" or fault in OFTEN else [pytest.mark.soak])
+        pytest.param(stage, fault, marks=[] if fault in OFTEN.get(stage, ("451",)) else [pytest.mark.soak])
         for stage in STAGES
         for fault in FAULTS
     ],
@@ -114,7 +114,14 @@ def test_every_fault_has_its_outcome_and_nobody_gets_a_mail_twice(
     assert all(b"\r\n\r\nHello.\r\n.\r\n..x\r\n" in mail for mail in server.delivered)
 
 
-@pytest.mark.parametrize(("fault", "reply"), [("552", "552 4.3.0"), ("reset", ""), ("stall", "")])
+@pytest.mark.parametrize(
+    ("fault", "reply"),
+    [
+        ("552", "552 4.3.0"),
+        pytest.param("reset", "", marks=pytest.mark.soak),
+        pytest.param("stall", "", marks=pytest.mark.soak),
+    ],
+)
 def test_a_large_mail_that_the_server_does_not_read_to_its_end_was_not_sent(
     parts: Parts, caller: Caller, server: FaultySmtp, fault: str, reply: str
 ) -> None:
