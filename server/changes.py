@@ -31,12 +31,13 @@ class Deleted:
     r"""A message that upstream has deleted.
 
     how: "trash", moved there; "expunged", gone for good; "marked", only marked \Deleted, as without UIDPLUS.
-    message_id: the mirror's id of it in the Trash.
+    message_id: the mirror's id of it in the Trash. is_original_left: as for a move to there.
     """
 
     how: Literal["trash", "expunged", "marked"]
     is_mirrored: bool
     message_id: int | None = None
+    is_original_left: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Changing a mailbox: policy first, then upstream, and the mirror only after upstream has said yes."""
 
+import hashlib
 import logging
 import sqlite3
 from collections.abc import Callable, Collection
@@ -16,14 +17,15 @@ from server.audit import Audit
 from server.auth import Caller
 from server.changes import Appended, Created, Deleted, Flagged, FolderExists, Moved, NoTrash
 from server.folder_name import check_folder_name
-from server.letter import Draft, write_letter
+from server.letter import Draft, digest_of, write_letter
 from server.mailbox import NoSuchFolder, ReadOnly
 from server.mirrors import Mirrors
 from server.outgoing import Denial
 from server.policy import folder_access
 from server.proofreading import Ambiguous
 from server.sending import Denied, check_form
-from server.storing import add_to_mirror, header_of, store_mail, with_line_ends
+from server.state import State
+from server.storing import add_to_mirror, characters_of, header_of, message_id_of, store_mail, with_line_ends
 from server.upstreams import Upstreams
 
 log = logging.getLogger(__name__)
@@ -36,14 +38,14 @@ class Changing:
     """Changes flags, moves, deletes and stores messages, makes folders.
 
     Every change needs write access to each folder it touches. Beside what each method says, all raise NoSuchFolder for
-    a hidden folder, ReadOnly, AuditUnwritable, MessageChanged when upstream has another message in this one's place,
-    and the other UpstreamErrors.
+    a hidden folder, ReadOnly, AuditUnwritable, StateUnavailable, MessageChanged when upstream has another message in
+    this one's place, and the other UpstreamErrors.
     """
 
     _audit: Audit
     _mirrors: Mirrors
     _upstreams: Upstreams
-    _unconfirmed: set[tuple[str, str, int, int]]
+    _state: State
 
     def store_flags(
         self, caller: Caller, message: MirroredMessage, change: Literal["add", "remove"], flags: Collection[str]
@@ -66,15 +68,16 @@ class Changing:
 
     def _move(self, caller: Caller, message: MirroredMessage, target: FolderState, event: str) -> Moved:
         place = self._place(caller, message)
-        asked = (caller.user, caller.provider, message.id, target.id)
-        with self._audit.recorded(event, caller, message=message.id, folder=target.id):
-            # Until upstream has answered, a further try has to look whether this one got anywhere.
-            was_tried = asked in self._unconfirmed
-            self._unconfirmed.add(asked)
+        # By what upstream calls both: a mirror that is built anew has other ids.
+        asked = f"move {place.folder_raw!r} {place.uidvalidity} {place.uid} {target.raw!r}"
+        with (
+            self._audit.recorded(event, caller, message=message.id, folder=target.id),
+            self._state.confirming(caller.user, caller.provider, asked) as earlier,
+        ):
             arrived = self._run(
-                caller, lambda upstream, again: upstream.move(place, target.raw, repeated=again or was_tried)
+                caller,
+                lambda upstream, again: upstream.move(place, target.raw, repeated=again or earlier is not None),
             )
-            self._unconfirmed.discard(asked)
 
         def follow(store: Store) -> bool:
             if arrived.left is not None:
@@ -93,7 +96,7 @@ class Changing:
         source = self._folder(caller, message.folder_id)
         if not permanently:
             moved = self._move(caller, message, self._trash(caller, source), "delete")
-            return Deleted("trash", moved.is_mirrored, moved.message_id)
+            return Deleted("trash", moved.is_mirrored, moved.message_id, moved.is_original_left)
         place = self._place(caller, message)
         with self._audit.recorded("delete", caller, message=message.id, permanently=True):
             removed = self._run(caller, lambda upstream, again: _remove(upstream, place, again))
@@ -124,6 +127,9 @@ class Changing:
         folders = self._folders(caller)
         delimiter = next((each.delimiter for each in folders if each.delimiter), "/")
         check_folder_name(name, delimiter)
+        if not _has_other_than_inbox(folders, delimiter):
+            prefix = self._run(caller, lambda upstream, _: upstream.personal_prefix())
+            name = name if f"{name}{delimiter}".startswith(prefix) or name.upper() == "INBOX" else f"{prefix}{name}"
         for role in {"", _role_of(name, delimiter)}:
             _require_write(_yet_to_be(name, role), caller)
         if any(_is(each, name) and folder_access(each, caller.policy) != "hidden" for each in folders):
@@ -141,12 +147,25 @@ class Changing:
     def append(self, caller: Caller, folder: FolderState, mail: Draft | bytes, flags: Collection[str] = ()) -> Appended:
         """Store a mail in a folder without sending it: a draft, or a message as it is.
 
-        Raises Denied for a draft that cannot be written or is longer than the profile may send, and NoMessage.
+        Raises Denied for a draft that cannot be written, for either when its text is longer than the profile may send,
+        and NoMessage. Asked for again after a lost answer, it is not stored a second time.
         """
         target = self._folder(caller, folder.id)
-        raw = _written(caller, mail) if isinstance(mail, Draft) else with_line_ends(mail)
-        with self._audit.recorded("append", caller, folder=target.id, size=len(raw)):
-            stored = self._run(caller, lambda upstream, again: store_mail(upstream, target.raw, raw, flags, again))
+        if isinstance(mail, Draft):
+            raw, asked = _written(caller, mail), digest_of(mail)
+        else:
+            raw = with_line_ends(mail)
+            _check_length(caller, characters_of(raw, _most(caller)))
+            asked = hashlib.sha256(raw).digest()
+        with (
+            self._audit.recorded("append", caller, folder=target.id, size=len(raw)),
+            self._state.confirming(
+                caller.user, caller.provider, f"append {target.raw!r} {asked.hex()}", message_id_of(raw)
+            ) as earlier,
+        ):
+            stored = self._run(
+                caller, lambda upstream, again: store_mail(upstream, target.raw, raw, flags, again, earlier or ())
+            )
         header = header_of(raw) if isinstance(mail, Draft) else None
         message_id = self._mirror(caller, lambda store: add_to_mirror(store, target.id, stored, header))
         self._want_pass(caller)
@@ -239,16 +258,27 @@ def _role_of(name: str, delimiter: str) -> str:
     return folder.role
 
 
+def _has_other_than_inbox(folders: Collection[FolderState], delimiter: str) -> bool:
+    """Whether there are folders beside INBOX and those below it, so that folders are not made below it anyway."""
+    return any(not f"{each.name}{delimiter}".upper().startswith(f"INBOX{delimiter}") for each in folders)
+
+
+def _most(caller: Caller) -> int | None:
+    """How many characters of text the outbound policy lets a mail have; None when there is no such policy."""
+    return None if caller.policy.outbound is None else caller.policy.outbound.max_chars
+
+
+def _check_length(caller: Caller, characters: int) -> None:
+    most = _most(caller)
+    if most is not None and characters > most:
+        raise Denied(
+            Denial(f"too long: subject and body may have {most} characters, these have {characters}", rule="max_chars")
+        )
+
+
 def _written(caller: Caller, draft: Draft) -> bytes:
     envelope = check_form(caller, draft)
-    policy, characters = caller.policy.outbound, len(draft.subject) + len(draft.text) + len(draft.html)
-    if policy is not None and characters > policy.max_chars:
-        raise Denied(
-            Denial(
-                f"too long: subject and body may have {policy.max_chars} characters, these have {characters}",
-                rule="max_chars",
-            )
-        )
+    _check_length(caller, len(draft.subject) + len(draft.text) + len(draft.html))
     try:
         return write_letter(envelope, draft).copy
     except Ambiguous:

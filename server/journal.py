@@ -21,6 +21,8 @@ Outcome = Literal["sending", "sent", "refused", "uncertain"]
 CopyState = Literal["", "owed", "stored", "by_provider", "failed", "none"]
 """What became of the copy in Sent: "" while the mail itself is not known to be sent, owed until it was tried."""
 HOUR = 3_600.0
+REFUSALS_PER_HOUR = 20
+"""Mails of a profile that a server may refuse in an hour before no more are tried."""
 _ABANDONED = 7_200.0
 _KEPT = 90 * 86_400.0
 
@@ -31,6 +33,10 @@ class TooManySends(RuntimeError):
     def __init__(self, seconds: float) -> None:
         super().__init__(f"hourly limit of sends reached, next one in {seconds:.0f} s")
         self.seconds = seconds
+
+
+class TooManyRefusals(TooManySends):
+    """The mail server has refused as many mails of the last hour as one token may try: addresses are not probed."""
 
 
 class KeyUsed(ValueError):
@@ -62,7 +68,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One line of the send journal. handed_over: when the mail's final dot was about to be written."""
+    """One line of the send journal. handed_over: when the mail's final dot was about to be written.
+
+    id: the microsecond in which it was begun, so that no line of a restored file is taken for one of this process.
+    """
 
     id: int
     user: str
@@ -112,8 +121,8 @@ class Journal(StateFile):
         """Journal a mail before its server is called: the new line's id, or the earlier line with this key.
 
         Counted against the profile's limit in the same transaction, so that two sends at once cannot both be the last
-        one allowed. Refused mails do not count, and a refused mail's key may be used again. Raises TooManySends,
-        KeyUsed and StillSending.
+        one allowed. Refused mails have a limit of their own, and a refused mail's key may be used again. Raises
+        TooManySends, TooManyRefusals, KeyUsed and StillSending.
         """
         now = time.time()
         owner = (entry.user, entry.provider, entry.profile)
@@ -122,26 +131,19 @@ class Journal(StateFile):
                 return earlier
             # A clock that was ahead for a while must not count against a profile for as long as it was ahead.
             db.execute("UPDATE submission SET created = ?1 WHERE created > ?1", (now,))
-            recent = [
-                row[0]
-                for row in db.execute(
-                    "SELECT created FROM submission WHERE user = ? AND provider = ? AND profile = ? AND created > ? "
-                    "AND state <> 'refused' ORDER BY created DESC LIMIT ?",
-                    (*owner, now - HOUR, max(per_hour, 1)),
-                )
-            ]
-            if len(recent) >= per_hour:
-                raise TooManySends(recent[-1] + HOUR - now if recent else HOUR)
+            _check_hour(db, _COUNTED, owner, per_hour, TooManySends)
+            _check_hour(db, _REFUSED, owner, REFUSALS_PER_HOUR, TooManyRefusals)
             db.execute(
                 "DELETE FROM submission WHERE created < ? AND state NOT IN ('uncertain', 'sending') AND copy <> 'owed'",
                 (now - _KEPT,),
             )
             line = db.execute(
-                "INSERT INTO submission (user, provider, profile, token, message_id, sender, recipients, mail, state, "
-                "created, key, draft) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'sending', ?, ?, ?) RETURNING id",
+                "INSERT INTO submission (id, user, provider, profile, token, message_id, sender, recipients, mail, "
+                "state, created, key, draft) VALUES ((SELECT max(?, coalesce(max(id) + 1, 0)) FROM submission), "
+                "?, ?, ?, ?, ?, ?, ?, ?, 'sending', ?, ?, ?) RETURNING id",
                 (
-                    *owner, entry.token, entry.message_id, entry.sender, json.dumps(entry.recipients), entry.mail, now,
-                    entry.key, entry.draft,
+                    int(now * 1_000_000), *owner, entry.token, entry.message_id, entry.sender,
+                    json.dumps(entry.recipients), entry.mail, now, entry.key, entry.draft,
                 ),
             ).fetchone()  # fmt: skip
         return int(line[0])
@@ -179,12 +181,26 @@ class Journal(StateFile):
     ) -> None:
         """Write down how it ended. The bytes are kept while the outcome is open or a copy of them is owed."""
         with self._writing() as db:
-            db.execute(
+            settled = db.execute(
                 "UPDATE submission SET state = ?1, reason = ?2, settled = ?3, copy = ?4,"
                 " mail = iif(?1 = 'uncertain' OR ?4 = 'owed', mail, NULL) WHERE id = ?5",
                 (state, reason, time.time(), copy, line),
-            )
+            ).rowcount
+        if not settled:
+            raise StateUnavailable(f"line {line} is not in the journal any more: an older file was put in its place")
         self._cut_log()
+
+    def settle_by_hand(self, message_id: str, *, is_sent: bool) -> bool:
+        """Close an uncertain mail as an operator says; False when there is none with this Message-ID."""
+        reason = "an operator says that it was sent" if is_sent else "an operator says that it was not sent"
+        with self._writing() as db:
+            settled = db.execute(
+                "UPDATE submission SET state = ?1, reason = ?2, settled = ?3, copy = ?4, mail = NULL"
+                " WHERE message_id = ?5 AND state = 'uncertain'",
+                ("sent" if is_sent else "refused", reason, time.time(), "none" if is_sent else "", message_id),
+            ).rowcount
+        self._cut_log()
+        return settled > 0
 
     def settle_copy(self, line: int, copy: CopyState, reason: str = "") -> None:
         """Write down what became of the copy in Sent."""
@@ -225,6 +241,26 @@ class Journal(StateFile):
         """The lines whose outcome is uncertain or whose copy in Sent is owed, oldest first."""
         where = "WHERE state = 'uncertain' OR copy = 'owed' ORDER BY id"
         return [_submission(row) for row in self._select(f"SELECT {_COLUMNS} FROM submission {where}")]  # noqa: S608
+
+
+_COUNTED = (
+    "SELECT created FROM submission WHERE user = ? AND provider = ? AND profile = ? AND created > ? "
+    "AND state <> 'refused' ORDER BY created DESC LIMIT ?"
+)
+_REFUSED = (
+    "SELECT created FROM submission WHERE user = ? AND provider = ? AND profile = ? AND created > ? "
+    "AND state = 'refused' AND reason IN ('RecipientsRefused', 'SubmissionRefused') ORDER BY created DESC LIMIT ?"
+)
+
+
+def _check_hour(
+    db: sqlite3.Connection, lines: str, owner: tuple[str, str, str], most: int, error: type[TooManySends]
+) -> None:
+    """Raises the error when the last hour has as many of these lines already."""
+    now = time.time()
+    recent = [row[0] for row in db.execute(lines, (*owner, now - HOUR, max(most, 1)))]
+    if len(recent) >= most:
+        raise error(recent[-1] + HOUR - now if recent else HOUR)
 
 
 def _earlier(db: sqlite3.Connection, owner: tuple[str, str, str], entry: Entry) -> Submission | None:

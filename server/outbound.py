@@ -38,4 +38,3 @@ class Outbound(Sending, Changing):
         self._upstreams = upstreams
         self._credentials = credentials
         self._secrets: dict[SecretSource, str] = {}
-        self._unconfirmed: set[tuple[str, str, int, int]] = set()

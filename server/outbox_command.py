@@ -22,14 +22,22 @@ _COPIES = {
 @click.command()
 @ConfigOption
 @click.option("--check", is_flag=True, help="Ask the mail servers about what is uncertain, and store owed copies.")
+@click.option(
+    "--settle",
+    type=(str, click.Choice(["sent", "not-sent"])),
+    metavar="MESSAGE-ID sent|not-sent",
+    help="Close an uncertain mail: you have found out what became of it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one list.")
-def outbox(config_path: Path | None, check: bool, as_json: bool) -> None:
+def outbox(config_path: Path | None, check: bool, settle: tuple[str, str] | None, as_json: bool) -> None:
     """Show what was handed to the mail server for sending, and what became of it, the newest first.
 
     What is uncertain is looked for in the mirror of Sent first.
     """
     _, settings = load(config_path)
     lines = _settled(settings, check)
+    if settle is not None:
+        lines = _settled_by_hand(settings, settle[0].strip("<>"), is_sent=settle[1] == "sent")
     if as_json:
         click.echo(json.dumps([asdict(line) for line in lines]))
         return
@@ -38,9 +46,20 @@ def outbox(config_path: Path | None, check: bool, as_json: bool) -> None:
         click.echo(f"{when}  {line.state}  to {', '.join(line.recipients)}  by {line.token}  <{line.message_id}>")
         notes = [line.reason, _COPIES.get(line.copy, "")]
         if line.state == "uncertain":
-            notes.append("check Sent before sending again")
+            notes.append("check Sent before sending again, then settle it (--settle)")
         if any(notes):
             click.echo(f"    {'; '.join(filter(None, notes))}")
+
+
+def _settled_by_hand(settings: Settings, message_id: str, *, is_sent: bool) -> list[Submission]:
+    from contextlib import closing
+
+    from server.state import State
+
+    with closing(State(settings.server.data_dir)) as state:
+        if not state.settle_by_hand(message_id, is_sent=is_sent):
+            raise click.ClickException(f"no mail with the Message-ID <{message_id}> is uncertain")
+        return [line for line in state.submissions() if line.message_id == message_id]
 
 
 def _settled(settings: Settings, check: bool) -> list[Submission]:

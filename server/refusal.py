@@ -19,7 +19,7 @@ from mirror.errors import (
 from server.audit import AuditUnwritable
 from server.mailbox import NoSuchFolder, NoSuchMessage, ReadOnly
 from server.outbound import Denied
-from server.state import KeyUsed, StateUnavailable, StillSending, TooManySends
+from server.state import KeyUsed, StateUnavailable, StillSending, TooManyRefusals, TooManySends
 from server.submission import (
     AddressesNotTaken,
     MailTooLarge,
@@ -70,6 +70,13 @@ def changing(again: str) -> Iterator[None]:
         raise Declined(
             "The audit log cannot be written, and nothing is changed without it. Try again later, or ask the operator."
         ) from None
+    except StateUnavailable:
+        raise Declined(
+            "The journal of changes cannot be written, and nothing is changed without it. Try again later, or ask the "
+            "operator."
+        ) from None
+    except Denied as exc:
+        raise Declined(f"Not stored: {exc.denial.reason}.", exc.denial.rule) from None
     except MessageChanged:
         raise Declined(
             "The mail server no longer has this message as the mirror knows it. List the folder again."
@@ -97,6 +104,12 @@ def sending() -> Iterator[None]:
     except Denied as exc:
         named = f": {', '.join(exc.denial.recipients)}" if exc.denial.recipients else ""
         raise Declined(f"Not sent: {exc.denial.reason}{named}. Nobody received it.", exc.denial.rule) from None
+    except TooManyRefusals as exc:
+        raise Declined(
+            "Not sent: the mail server has refused too many mails of the last hour. "
+            f"The next one may be tried in {-(-exc.seconds // 60):.0f} minutes.",
+            "refusals",
+        ) from None
     except TooManySends as exc:
         minutes = -(-exc.seconds // 60)
         raise Declined(

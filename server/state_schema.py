@@ -12,6 +12,8 @@ submission  the send journal: sending -> sent | refused | uncertain. mail: the b
 sign_in     what signing in by OAuth 2 left: its refresh and access token, sealed. sealed_next: the same under a data
             key that is about to count. expires: the access token's. renewing: since when a renewal is under way or
             was cut off. fault, reason: why it does not count any more, "" while it does.
+unconfirmed changes of a mailbox that no server has confirmed yet. message_ids: of the mail that was to be stored, in
+            every try.
 """
 
 import sqlite3
@@ -124,6 +126,23 @@ _SIGN_INS = """
         PRIMARY KEY (user, provider)
     ) STRICT
     """
+
+
+@migrations()
+def remember_unconfirmed_changes(db: Database) -> None:
+    """Moves and stored mails whose answer did not come."""
+    db.execute(
+        """
+        CREATE TABLE unconfirmed (
+            user TEXT NOT NULL,
+            provider TEXT NOT NULL,
+            change TEXT NOT NULL,
+            message_ids TEXT NOT NULL,
+            at REAL NOT NULL,
+            PRIMARY KEY (user, provider, change)
+        ) STRICT, WITHOUT ROWID
+        """
+    )
 
 
 def migrate(connection: sqlite3.Connection) -> None:

@@ -23,6 +23,7 @@ _LIST = re.compile(
     rb"\((?P<flags>[^)]*)\) (?P<delimiter>NIL|" + _QUOTED + rb") (?P<name>.*)", re.DOTALL | re.IGNORECASE
 )
 _STATUS = re.compile(rb"(?P<name>" + _QUOTED + rb"|[^ ]+) +\((?P<items>(?:[^()]|\([^()]*\))*)\) *$", re.DOTALL)
+_NAMESPACE = re.compile(rb"\(\((" + _QUOTED + rb")")
 _MAILBOX_ID = re.compile(rb"MAILBOXID \(([^()]*)\)", re.IGNORECASE)
 _OBJECT_ID = re.compile(rb"[A-Za-z0-9_-]{1,255}")  # RFC 8474 6
 _FETCH = re.compile(rb"\d+ \((.*)\)\s*$", re.DOTALL)
@@ -148,6 +149,12 @@ def folder_line(text: bytes, literals: Sequence[bytes]) -> tuple[bytes, str | No
     shown = None if delimiter.upper() == b"NIL" else _unquoted(delimiter).decode("ascii", "replace")
     attributes = tuple(word.decode("ascii", "replace") for word in match["flags"].split())
     return _name(match["name"], literals), shown, attributes
+
+
+def personal_namespace(text: bytes) -> bytes:
+    """The raw prefix of the first personal namespace of a NAMESPACE response, b"" when it has none."""
+    match = _NAMESPACE.match(text)
+    return b"" if match is None else _unquoted(match[1])
 
 
 def status_line(text: bytes, literals: Sequence[bytes]) -> tuple[bytes, FolderStatus] | None:

@@ -12,7 +12,7 @@ from imapclient.imap_utf7 import encode as encode_utf7
 from mirror.errors import MessageChanged, UpstreamRefused
 from mirror.listing import Arrived, FlagsNow, Listed, ListedFolder, Place, Removed
 from mirror.upstream import answers, fetched
-from mirror.upstream.mailbox import PIECE, Mailbox
+from mirror.upstream.mailbox import PIECE, Mailbox, folder_name
 
 DELETED = "\\Deleted"
 NEWEST = 30
@@ -206,6 +206,13 @@ class Upstream(Mailbox):
             # Many mail programs show only what is subscribed.
             self._run("SUBSCRIBE", answers.quoted(raw))
         return self.list_folders()[0]
+
+    def personal_prefix(self) -> str:
+        """What names of the user's own folders begin with (RFC 2342), such as Courier's `INBOX.`; mostly ""."""
+        if not self.has("NAMESPACE"):
+            return ""
+        told = self._run("NAMESPACE").get("NAMESPACE", [])
+        return folder_name(answers.personal_namespace(told[-1])) if told and isinstance(told[-1], bytes) else ""
 
     @staticmethod
     def _copied(codes: list[bytes], uid: int) -> Arrived:

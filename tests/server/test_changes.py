@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from config.identity import Server
 from mirror.errors import MessageChanged, UpstreamRefused, UpstreamUnavailable
 from mirror.mirrored import FolderState, MirroredMessage
 from server.auth import Authenticator, Caller
@@ -22,8 +23,10 @@ from tests.servers.proxy import Fault, Proxy
 from tests.servers.second_client import Incoming, SecondClient
 
 MAILS = [Mail("first"), Mail("second", minutes=1, flags=("\\Seen",)), Mail("third", minutes=2)]
+WRITER_MOST = 5_000
 WRITER = {
     **ASSISTANT,
+    "outbound": {"to_allow": ["*@example.org"], "max_chars": WRITER_MOST},
     "folders": [
         {"match": "Secret*", "access": "hidden"},
         {"match": "Readable", "access": "read"},
@@ -202,8 +205,51 @@ def test_without_uidplus_the_original_stays_marked_and_this_is_said(plain_box: B
     assert (deleted.how, deleted.is_mirrored) == ("marked", True)
     assert "\\Deleted" in box.message("third").flags
     assert box.upstream("INBOX") == ["first", "second", "third"]
+    trashed = box.outbound.delete(box.caller, box.message("third"), permanently=False)
+    assert (trashed.how, trashed.is_original_left) == ("trash", True)
     box.sync()
     assert list(box.shown("Work")) == ["second"]
+
+
+def test_a_move_whose_answer_was_lost_is_made_once_over_a_restart(
+    dovecot_plain_rung: Dovecot, user: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dovecot = dovecot_plain_rung
+    with Proxy(dovecot.port) as proxy, contextmanager(opened)(dovecot, user, data_dir, monkeypatch, proxy.port) as box:
+        cut = 0
+        while not box.upstream("Work"):
+            cut += 1
+            proxy.fault = Fault("close", 600 + 40 * cut)
+            with pytest.raises(UpstreamUnavailable):
+                box.outbound.move(box.caller, box.message("second"), box.folder("Work"))
+        proxy.fault = None
+        with Door(box.door.settings.model_copy(update={"server": _elsewhere(box.door)})) as again:
+            later = Box(again, box.client)
+            later.outbound.move(later.called(), later.message("second"), later.folder("Work"))
+        assert box.upstream("Work") == ["second"]
+
+
+def _elsewhere(door: Door) -> Server:
+    return door.settings.server.model_copy(update={"port": free_port()})
+
+
+def test_a_draft_whose_answer_was_lost_is_stored_once_over_a_restart(
+    dovecot: Dovecot, user: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Proxy(dovecot.port) as proxy, contextmanager(opened)(dovecot, user, data_dir, monkeypatch, proxy.port) as box:
+        cut = 0
+        while not box.upstream("Work"):
+            cut += 1
+            proxy.fault = Fault("close", 400 + 20 * cut)
+            with pytest.raises(UpstreamUnavailable):
+                box.outbound.append(box.caller, box.folder("Work"), DRAFT)
+        proxy.fault = None
+        with Door(box.door.settings.model_copy(update={"server": _elsewhere(box.door)})) as again:
+            later = Box(again, box.client)
+            later.outbound.append(later.called(), later.folder("Work"), DRAFT)
+            assert box.upstream("Work") == ["Plan"]
+            later.outbound.append(later.called(), later.folder("Work"), DRAFT)
+        assert box.upstream("Work") == ["Plan", "Plan"]
 
 
 @pytest.mark.parametrize("permanently", [True, False])
@@ -231,6 +277,34 @@ def test_a_new_folder_can_be_used_at_once(box: Box) -> None:
         box.outbound.create_folder(box.caller, "inbox")
     with pytest.raises(BadFolderName):
         box.outbound.create_folder(box.caller, "Projekte//mehr")
+
+
+def test_a_new_folder_is_made_where_the_server_keeps_the_users_own(
+    user: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below_inbox = "namespace inbox {\n  prefix = INBOX.\n  separator = .\n}\n"
+    with Dovecot(tls=False, settings=below_inbox) as dovecot:
+        monkeypatch.setenv("POSTMIRROR_TEST_PASSWORD", dovecot.password)
+        secret = {"match": "INBOX.Secret*", "access": "hidden"}
+        settings = settings_for(
+            data_dir,
+            free_port(),
+            imap_port=dovecot.port,
+            username=user,
+            password={"env": "POSTMIRROR_TEST_PASSWORD"},
+            profiles={"assistant": {**WRITER, "folders": [secret, *WRITER["folders"]]}},  # type: ignore[misc]
+        )
+        with dovecot.client(user) as client, Door(settings) as running:
+            box = Box(running, client)
+            box.sync()
+            assert box.outbound.create_folder(box.caller, "Work").name == "INBOX.Work"
+            assert box.outbound.create_folder(box.caller, "INBOX.Play").name == "INBOX.Play"
+            with pytest.raises(FolderExists):
+                box.outbound.create_folder(box.caller, "Work")
+            with pytest.raises(NoSuchFolder):
+                box.outbound.create_folder(box.caller, "Secrets")
+            assert {"INBOX.Work", "INBOX.Play"} <= set(client.folders())
+            assert "INBOX.Secrets" not in client.folders()
 
 
 @pytest.mark.parametrize(
@@ -302,6 +376,21 @@ def test_what_is_no_mail_is_not_stored(box: Box) -> None:
 
 def _fields(draft: Draft) -> dict[str, Any]:
     return {name: getattr(draft, name) for name in Draft.__slots__}
+
+
+def test_a_stored_mail_keeps_to_the_length_that_may_be_sent_and_files_are_left_out(box: Box) -> None:
+    most = WRITER_MOST
+    files = (("a.txt", "text/plain", b"x" * 3 * most), ("a.pdf", "application/pdf", b"%" * most))
+    folder = box.folder("Work")
+    for text in ("ä" * most, "x" * 3 * most):
+        with pytest.raises(Denied) as caught:
+            box.outbound.append(box.caller, folder, Mail("long", text=text).raw)
+        assert caught.value.denial.rule == "max_chars"
+    deep = b"Subject: x\r\nContent-Type: multipart/mixed; boundary=a\r\n\r\n" + b"Content-Type: multipart/x\r\n" * most
+    with pytest.raises(Denied):
+        box.outbound.append(box.caller, folder, deep)
+    assert box.upstream("Work") == []
+    assert box.outbound.append(box.caller, folder, Mail("files", attachments=files).raw).is_mirrored
 
 
 def test_offline_nothing_is_changed(box: Box, dovecot: Dovecot) -> None:

@@ -1,14 +1,24 @@
 """The send journal outlives the process, and knows what a dead one left behind."""
 
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from server.journal import Entry, KeyUsed, StillSending, Submission, TooManySends
+from server.journal import (
+    REFUSALS_PER_HOUR,
+    Entry,
+    KeyUsed,
+    StillSending,
+    Submission,
+    TooManyRefusals,
+    TooManySends,
+)
 from server.state import State, StateUnavailable
 
 ENTRY = Entry(
@@ -56,6 +66,48 @@ def test_the_hourly_limit_outlives_a_restart_and_refused_mails_do_not_count(stat
     assert 3_500 < caught.value.seconds <= 3_600
     begin(other, profile="other")
     other.close()
+
+
+def test_mails_that_the_server_refuses_have_a_limit_of_their_own(state: State, data_dir: Path) -> None:
+    for number in range(REFUSALS_PER_HOUR):
+        state.settle_submission(begin(state), "refused", "SubmissionUnavailable")
+        state.settle_submission(begin(state), "refused", "RecipientsRefused" if number % 2 else "SubmissionRefused")
+    with closing(State(data_dir)) as other:
+        with pytest.raises(TooManyRefusals) as caught:
+            begin(other)
+        assert 3_500 < caught.value.seconds <= 3_600
+        begin(other, profile="other")
+
+
+def test_a_verdict_meets_no_line_of_a_file_that_was_restored_meanwhile(state: State, data_dir: Path) -> None:
+    begin(state)
+    with (
+        closing(sqlite3.connect(data_dir / "older.db")) as older,
+        closing(sqlite3.connect(data_dir / "state.db")) as db,
+    ):
+        db.backup(older)
+    line = begin(state)
+    for suffix in ("-wal", "-shm"):
+        (data_dir / f"state.db{suffix}").unlink()
+    (data_dir / "older.db").replace(data_dir / "state.db")
+    newer = begin(state)
+    with pytest.raises(StateUnavailable):
+        state.hand_over(line)
+    with pytest.raises(StateUnavailable):
+        state.settle_submission(line, "sent")
+    assert line != newer
+    assert [each.state for each in state.submissions()] == ["sending", "sending"]
+
+
+def test_an_operator_closes_an_uncertain_mail_and_no_other(state: State) -> None:
+    assert not state.settle_by_hand("1@example.org", is_sent=True)
+    state.settle_submission(begin(state, key="k"), "uncertain")
+    assert state.settle_by_hand("1@example.org", is_sent=False)
+    assert not state.settle_by_hand("1@example.org", is_sent=True)
+    state.settle_submission(begin(state, key="k"), "uncertain")
+    assert state.settle_by_hand("1@example.org", is_sent=True)
+    assert again(state, "k").state == "sent"
+    assert [state.mail_of(each.id) for each in state.submissions()] == [None, None]
 
 
 def test_two_sends_at_once_cannot_both_be_the_last_one_allowed(state: State) -> None:

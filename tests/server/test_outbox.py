@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from config.provider import Endpoint
 from config.settings import load_settings
@@ -45,6 +45,10 @@ def client(dovecot: Dovecot, user: str) -> Iterator[SecondClient]:
     """Another mail program on Alice's mailbox."""
     with dovecot.client(user) as opened:
         yield opened
+
+
+TELLING = {("journalled", False), ("handed over", False), ("answered", True), ("copy appended", False)}
+"""Where being killed ends in another way each: not sent, uncertain, found in Sent, stored once."""
 
 
 class Box:
@@ -262,10 +266,30 @@ def test_the_outbox_command_says_what_is_open_and_asks_when_told_to(
     assert "found in Sent; copy in Sent" in shown()
 
 
+def test_an_operator_settles_an_uncertain_mail_by_its_message_id(
+    open_box: Callable[..., Box], config: Path, server: FaultySmtp
+) -> None:
+    server.misbehave("dot", "stall")
+    box = open_box()
+    with pytest.raises(SubmissionUncertain) as caught:
+        box.send("key")
+
+    def settle(message_id: str) -> Result:
+        return CliRunner().invoke(main, ["outbox", "--config", str(config), "--settle", message_id, "not-sent"])
+
+    unknown = settle("x@example.org")
+    assert (unknown.exit_code, "<x@example.org> is uncertain" in unknown.output) == (1, True)
+    settled = settle(f"<{caught.value.message_id}>")
+    assert "refused  to bob@example.org, carol@example.org" in settled.output
+    assert "an operator says that it was not sent" in settled.output
+    server.behave()
+    assert not box.send("key").is_repeat
+
+
 @pytest.mark.parametrize(
     ("step", "files"),
     [
-        pytest.param(step, files, marks=[pytest.mark.soak] if files and step != "answered" else [])
+        pytest.param(step, files, marks=[] if (step, files) in TELLING else [pytest.mark.soak])
         for step in STEPS
         for files in (False, True)
     ],
