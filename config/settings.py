@@ -84,7 +84,7 @@ def load_settings(path: Path) -> Settings:
         raise ConfigError(
             path,
             [
-                "there is no such file: start from config/example.toml. Without --config, $POSTMIRROR_CONFIG,"
+                "there is no such file: `postmirror init` makes one. Without --config, $POSTMIRROR_CONFIG,"
                 f" ./{FILE_NAME} and the user's configuration folder are tried, in this order"
             ],
         ) from None

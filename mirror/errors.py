@@ -31,7 +31,7 @@ class MirrorError(Exception):
 
 def in_plain_words(error: MirrorError) -> str:
     """What went wrong, and what to do about it."""
-    return f"{error}. {error.remedy}" if error.remedy else str(error)
+    return f"{str(error).rstrip('.')}. {error.remedy}" if error.remedy else str(error)
 
 
 class UpstreamError(MirrorError):

@@ -48,7 +48,10 @@ def audit_tail(config_path: Path | None, lines: int, as_json: bool) -> None:
     from server.audit_report import tail
 
     _, settings = load(config_path)
-    for event in tail(settings.server.data_dir / "audit", lines):
+    events = list(tail(settings.server.data_dir / "audit", lines))
+    if not events and not as_json:
+        click.echo("no event yet: tool calls, sends, refused logins and the like will be here")
+    for event in events:
         if as_json:
             click.echo(json.dumps(event))
         else:

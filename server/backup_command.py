@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from config.settings import find_config, load_settings, parse_settings
+from config.settings import Settings, find_config, load_settings, parse_settings
 from server.command import ConfigOption, load
 
 
@@ -26,14 +26,17 @@ def backup(config_path: Path | None, file: Path, with_mirrors: bool) -> None:
         raise click.ClickException(str(exc)) from exc
     mirrors = f", mirrors of {', '.join(contents.mirrors)}" if contents.mirrors else ", no mirrors"
     click.echo(f"{file}: {contents.files} files, {contents.size} bytes{mirrors}")
-    secrets = {
+    if secrets := _secret_files(settings):
+        click.echo(f"Not in it, keep them elsewhere: {', '.join(sorted(secrets))}")
+
+
+def _secret_files(settings: Settings) -> set[str]:
+    return {
         str(source.file)
         for _, _, provider in settings.identities()
         for endpoint in (provider.imap, provider.smtp)
         if endpoint is not None and (source := provider.login(endpoint)[1]) is not None and source.file is not None
     }
-    if secrets:
-        click.echo(f"Not in it, keep them elsewhere: {', '.join(sorted(secrets))}")
 
 
 @click.command()
@@ -64,6 +67,9 @@ def restore(config_path: Path | None, file: Path, data_dir: Path | None) -> None
     )
     if into != settings.server.data_dir:
         click.echo(f'Set data_dir = "{into.absolute()}" in it.')
+    lacking = sorted(file for file in _secret_files(settings) if not Path(file).exists())
+    if lacking:
+        click.echo(f"Passwords are not in a backup, put them back or name others: {', '.join(lacking)}")
     if contents.mirrors:
         click.echo(f"Mirrors of {', '.join(contents.mirrors)} are restored: message uids are those of before.")
     else:

@@ -41,6 +41,8 @@ def outbox(config_path: Path | None, check: bool, settle: tuple[str, str] | None
     if as_json:
         click.echo(json.dumps([asdict(line) for line in lines]))
         return
+    if not lines:
+        click.echo("nothing was handed over for sending in the last 90 days")
     for line in lines:
         when = datetime.fromtimestamp(line.created, UTC).isoformat(" ", "seconds")
         click.echo(f"{when}  {line.state}  to {', '.join(line.recipients)}  by {line.token}  <{line.message_id}>")

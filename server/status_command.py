@@ -141,7 +141,8 @@ def _print(console: Console, name: str, mirror: dict[str, Any]) -> None:
     if mirror["last_pass"] is None and not mirror["error"]:
         _say(console, "no pass has ended yet: postmirror serve or sync makes one")
     if mirror["error"]:
-        console.print(f"last pass failed: {mirror['error']}", style="red", markup=False, highlight=False)
+        failed = "last pass failed: " if "rung" in mirror else ""
+        console.print(f"{failed}{mirror['error']}", style="red", markup=False, highlight=False)
 
 
 def _print_account(console: Console, mirror: dict[str, Any]) -> None:

@@ -68,9 +68,10 @@ def token_list(config_path: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_fields(each) for each in tokens]))
         return
-    table = Table(box=None, pad_edge=False)
+    table, longest = Table(box=None, pad_edge=False), max((len(each.name) for each in tokens), default=0)
     for column in ("name", "user", "provider", "profile", "from", "expires", "last used", "state"):
-        table.add_column(column)
+        # A name cut short could not be given to `token revoke`.
+        table.add_column(column, no_wrap=column == "name", min_width=longest if column == "name" else None)
     for each in tokens:
         made = "configuration" if each.created is None else _day(each.created)
         condition: str = each.condition

@@ -25,6 +25,7 @@ PIECE = 1 << 20
 LARGEST_MESSAGE = 50 << 20
 PIPELINED = 25
 """STATUS commands under way at a time."""
+_NO_FOLDER = b'"postmirror-no-such-folder"'
 FETCHED_AT_ONCE = 200
 """Messages of one FETCH, several of which are under way."""
 _SHIFTS = re.compile(rb"(&[A-Za-z0-9+,]*-)")
@@ -156,8 +157,13 @@ class Mailbox(Idling):
         """Let go of the open folder, expunging nothing: what STATUS says of a selected one is not reliable."""
         if self._selected is None or (self._selected[1] and not self.has("UNSELECT")):
             return
-        # CLOSE expunges nothing from a folder that was EXAMINEd (RFC 3501 6.4.2).
-        self._run("UNSELECT" if self.has("UNSELECT") else "CLOSE")
+        try:
+            # CLOSE expunges nothing from a folder that was EXAMINEd (RFC 3501 6.4.2).
+            self._run("UNSELECT" if self.has("UNSELECT") else "CLOSE")
+        except UpstreamRefused:
+            # pymap closes no read-only folder. After an EXAMINE that fails none is open (RFC 3501 6.3.2).
+            with contextlib.suppress(UpstreamRefused):
+                self._run("EXAMINE", _NO_FOLDER)
         self._selected = None
         self._imap.state = "AUTH"
 

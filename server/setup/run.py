@@ -140,7 +140,7 @@ class Setup:
 
     def _show(self, mailbox: Mailbox) -> None:
         self._say(f"Logged in. {len(mailbox.folders)} folders:")
-        for folder in mailbox.folders[:_SHOWN]:
+        for folder in sorted(mailbox.folders, key=lambda each: (each.name != "INBOX", each.name))[:_SHOWN]:
             count = "?" if folder.messages is None else f"{folder.messages:,}"
             access = {"\\Junk": "hidden", "\\Trash": "hidden"}.get(folder.role, "read")
             access = "read, flags may change" if folder.name == "INBOX" else access
@@ -179,7 +179,11 @@ class Setup:
         answers = self._answers
         if existing is not None:
             return added_toml(account, existing, answers.profile)
-        return file_toml(account, answers.profile, answers.port, answers.data_dir)
+        data_dir = answers.data_dir
+        if not str(data_dir).startswith("~"):
+            # A relative path counts from where the command is given, and in the file from the file's folder.
+            data_dir = data_dir.absolute()
+        return file_toml(account, answers.profile, answers.port, data_dir)
 
     def _write(self, logged_in: LoggedIn, text: str, existing: Settings | None, client: ClientName) -> SetUp:
         account, place = logged_in.account, logged_in.place

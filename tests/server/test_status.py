@@ -78,6 +78,12 @@ def test_whole_account_is_told_with_its_rung_and_its_bytes(operator: Operator) -
     assert "to fetch" not in shown
 
 
+def test_an_account_before_its_first_pass_has_not_failed(operator: Operator) -> None:
+    shown = operator.run("status").stdout
+    assert "not mirrored yet: run postmirror sync or serve" in shown
+    assert "failed" not in shown
+
+
 def test_capability_that_was_broken_is_told_with_the_reason(operator: Operator, server: LyingImap) -> None:
     server._capability = b"IMAP4rev1 AUTH=PLAIN ESEARCH"
     server.twist = replaced("UID SEARCH RETURN", b"TAG BAD never heard of it\r\n")

@@ -166,6 +166,13 @@ def test_the_commands_tell_what_became_of_each_token(tmp_path: Path) -> None:
     assert secret not in table
 
 
+def test_a_name_in_the_list_can_be_given_to_the_next_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "me-assistant-on-the-laptop-d96c30"
+    run(tmp_path, "token", "new", "alice", "assistant", "--name", name, "--expires", "30d")
+    assert name in run(tmp_path, "token", "list").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -88,6 +88,19 @@ def test_what_it_writes_is_private_cautious_and_readable_by_the_program(
     assert profile.outbound is None
 
 
+def test_a_relative_data_directory_counts_from_where_the_command_is_given(
+    dovecot: Dovecot, user: str, newcomer: Newcomer
+) -> None:
+    done = newcomer.run(
+        *("init", f"{user}@example.org", *trusting(dovecot), "--username", user, "--no-smtp"),
+        *("--data-dir", "data", "--password-stdin", "--yes"),
+        said=dovecot.password,
+    )
+    assert done.returncode == 0, done.stderr
+    assert load_settings(newcomer.config).server.data_dir == newcomer.folder / "data"
+    assert not (newcomer.config.parent / "data").exists()
+
+
 def test_a_self_signed_certificate_needs_its_file_and_says_so(dovecot: Dovecot, user: str, newcomer: Newcomer) -> None:
     imap = f"{HOST}:{dovecot.tls_port}"
     done = newcomer.run("init", f"{user}@example.org", "--imap", imap, "--no-smtp", "--password-stdin", said="x\n")
