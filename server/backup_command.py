@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from config.settings import Settings, find_config, load_settings, parse_settings
+from config.identity import Settings
+from config.settings import find_config, load_settings, parse_settings
 from server.command import ConfigOption, load
 
 
