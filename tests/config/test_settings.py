@@ -89,7 +89,7 @@ def test_a_file_that_others_can_write_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_says_how_to_begin(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="example"):
+    with pytest.raises(ConfigError, match="postmirror init"):
         load_settings(tmp_path / "nothing.toml")
 
 
