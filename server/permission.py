@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from config.identity import Settings, Token
-from config.profile import ContentPolicy, Profile, Redaction
+from config.profile import ContentPolicy, Limits, Profile, Redaction
 from mirror.errors import MirrorAbsent
 from mirror.mirrored import FolderState
 from mirror.query.reader import Reader
@@ -135,6 +135,15 @@ def _asks(profile: Profile) -> dict[str, str]:
     return {
         "calls_per_minute": str(limits.calls_per_minute or _NO_LIMIT),
         "concurrent": str(limits.concurrent or _NO_LIMIT),
+        **(_asks_upstream(limits) if profile.tools == "gateway" else {}),
+    }
+
+
+def _asks_upstream(limits: Limits) -> dict[str, str]:
+    return {
+        "imap_per_minute": str(limits.imap_per_minute),
+        "smtp_per_hour": str(limits.smtp_per_hour),
+        "count_reads": "reads count too" if limits.count_reads else "reads do not count",
     }
 
 

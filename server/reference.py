@@ -5,6 +5,7 @@
 
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +60,22 @@ def _tool(tool: Tool[Any]) -> str:
     described = tool.describe()
     arguments = described.input_schema["properties"]
     required = described.input_schema.get("required", [])
-    text = f"### {described.name}\n\n{described.description}\n"
+    text = f"### {described.name}\n\n{_paragraphs(described.description or '')}\n"
     if not arguments:
         return text
     rows = [(f"`{name}`", "yes" if name in required else "", _meaning(schema)) for name, schema in arguments.items()]
     return f"{text}\n{_table(('argument', 'required', 'meaning'), rows)}"
+
+
+def _paragraphs(description: str) -> str:
+    """A description whose lines stay lines: indented ones are examples."""
+    parts: list[str] = []
+    for is_example, lines in groupby(description.splitlines(), lambda line: line.startswith("  ")):
+        if is_example:
+            parts.append("\n".join(["```", *(line.strip() for line in lines), "```"]))
+        else:
+            parts.extend(lines)
+    return "\n\n".join(parts)
 
 
 def _meaning(schema: dict[str, Any]) -> str:

@@ -132,6 +132,17 @@ def test_a_gateway_token_is_offered_what_its_profile_grants(mirrored: Path) -> N
     assert "send_email" not in tools
 
 
+def test_the_limits_that_a_gateway_has_by_default_are_shown_for_it_alone(config: Path) -> None:
+    said = {}
+    for name in ("house", "desk"):
+        shown = CliRunner().invoke(main, ["policy", "show", name, "--json", "--config", str(config)])
+        said[name] = json.loads(shown.stdout)["may"]
+    assert said["house"]["imap_per_minute"] == "60"
+    assert said["house"]["smtp_per_hour"] == "100"
+    assert said["house"]["count_reads"] == "reads do not count"
+    assert "imap_per_minute" not in said["desk"]
+
+
 def test_without_a_mirror_the_rules_are_shown_all_the_same(config: Path) -> None:
     [mailbox] = shown(config, "desk")["mailboxes"]
     assert (mailbox["is_mirrored"], mailbox["folders"]) == (False, [])
