@@ -33,6 +33,8 @@ def status(config_path: Path | None, as_json: bool) -> None:
         click.echo(json.dumps(mirrors))
         return
     console = Console()
+    if not mirrors:
+        _say(console, "no mailbox is configured: postmirror init --add puts one into the configuration")
     for name, mirror in mirrors.items():
         _print(console, name, mirror)
 

@@ -52,6 +52,8 @@ def sync(config_path: Path | None, mirrors: tuple[str, ...], as_json: bool) -> N
             outcomes = sync_now(settings, mirrors)
     except UnknownMirror as exc:
         raise click.ClickException(str(exc)) from exc
+    if not outcomes and not as_json:
+        click.echo("no mailbox is configured: postmirror init --add puts one into the configuration")
     click.echo(json.dumps(_summary(outcomes))) if as_json else _print_outcomes(outcomes)
     sys.exit(0 if all(outcome.complete for outcome in outcomes) else 1)
 

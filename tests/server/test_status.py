@@ -84,6 +84,14 @@ def test_an_account_before_its_first_pass_has_not_failed(operator: Operator) -> 
     assert "failed" not in shown
 
 
+@pytest.mark.parametrize("command", ["status", "sync"])
+def test_a_configuration_without_a_mailbox_is_told_how_to_get_one(operator: Operator, command: str) -> None:
+    operator.config.write_text('[server]\ndata_dir = "data"\n')
+    shown = operator.run(command)
+    assert shown.exit_code == 0
+    assert "postmirror init --add" in shown.stdout
+
+
 def test_capability_that_was_broken_is_told_with_the_reason(operator: Operator, server: LyingImap) -> None:
     server._capability = b"IMAP4rev1 AUTH=PLAIN ESEARCH"
     server.twist = replaced("UID SEARCH RETURN", b"TAG BAD never heard of it\r\n")
