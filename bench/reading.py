@@ -13,7 +13,7 @@ from server.app import Parts
 from server.auth import Authenticator
 from server.live import LiveSettings
 from server.relay import Relay, relay_tools
-from server.state import State
+from server.state.store import State
 from server.tool import Tool
 
 

@@ -22,19 +22,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from config.identity import Server as Place
 from server.answering import asks_for_steps
 from server.attachments import Attachments
-from server.audit import Audit
+from server.audit.log import Audit
 from server.auth import Authenticator, Caller, current_caller
 from server.envelope_errors import plain_errors
 from server.gate import Gate, OneLength, RequireLink, RequireToken, SafeHeaders
-from server.gateway import Gateway, gateway_server
-from server.gateway_accounts import Accounts
-from server.gateway_changes import Changes
-from server.gateway_files import Files
-from server.gateway_mail import Mail
-from server.gateway_reads import Reads
+from server.gateway.accounts import Accounts
+from server.gateway.changes import Changes
+from server.gateway.files import Files
+from server.gateway.limits import Limits
+from server.gateway.mail import Mail
+from server.gateway.reads import Reads
+from server.gateway.tools import Gateway, gateway_server
 from server.key import DataKey
 from server.last_use import LastUses
-from server.limits import Limits
 from server.links import Links
 from server.live import ConfigurationLost, LiveSettings
 from server.mailbox import Mailboxes
@@ -42,9 +42,9 @@ from server.mirrors import Mirrors
 from server.oauth.grants import Grants
 from server.oauth.source import access_tokens
 from server.outbound import Outbound
-from server.outbox import Follower
 from server.relay import Relay, relay_server
-from server.state import State
+from server.sending.outbox import Follower
+from server.state.store import State
 from server.upstreams import Upstreams
 from server.workspace import Workspace
 

@@ -26,7 +26,7 @@ from mirror.listing import Place
 from mirror.mail.transfer import decode_part
 from mirror.message import Attachment
 from mirror.upstream import Upstream
-from server.audit import Audit
+from server.audit.log import Audit
 from server.auth import Caller, current_caller
 from server.long_call import still_wanted
 from server.mailbox import Mailboxes, NoSuchFolder, NoSuchMessage

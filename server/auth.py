@@ -14,7 +14,7 @@ from config.identity import Token
 from config.profile import Profile
 from config.provider import Provider
 from server.live import InForce, LiveSettings
-from server.state import State, digest
+from server.state.store import State, digest
 
 log = logging.getLogger(__name__)
 

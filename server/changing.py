@@ -13,18 +13,18 @@ from mirror.mirrored import FolderState, MirroredMessage
 from mirror.store import Store
 from mirror.upstream import Upstream
 from mirror.wake import wake
-from server.audit import Audit
+from server.audit.log import Audit
 from server.auth import Caller
 from server.changes import Appended, Created, Deleted, Flagged, FolderExists, Moved, NoTrash
 from server.folder_name import check_folder_name
-from server.letter import Draft, digest_of, write_letter
 from server.mailbox import NoSuchFolder, ReadOnly
 from server.mirrors import Mirrors
 from server.outgoing import Denial
 from server.policy import folder_access
-from server.proofreading import Ambiguous
-from server.sending import Denied, check_form
-from server.state import State
+from server.sending.letter import Draft, digest_of, write_letter
+from server.sending.mail import Denied, check_form
+from server.sending.proofreading import Ambiguous
+from server.state.store import State
 from server.storing import add_to_mirror, characters_of, header_of, message_id_of, store_mail, with_line_ends
 from server.upstreams import Upstreams
 

@@ -13,24 +13,24 @@ from config.identity import Settings
 from config.settings import ConfigError
 from mirror.errors import MirrorError
 from mirror.log import configure_logging
-from server.audit_command import audit
-from server.auth_command import auth
-from server.backup_command import backup, restore
-from server.cleanup_command import cleanup
-from server.command import ConfigOption
-from server.command import load as _load
-from server.doctor_command import doctor
-from server.forget_command import forget
-from server.init_command import init
-from server.key_command import keys
-from server.outbox_command import outbox
-from server.policy_command import policy
-from server.search_command import search
-from server.status_command import status
-from server.stdio_command import stdio
-from server.sync_command import sync
-from server.token_command import token
-from server.unit_command import unit
+from server.commands.audit import audit
+from server.commands.auth import auth
+from server.commands.backup import backup, restore
+from server.commands.cleanup import cleanup
+from server.commands.doctor import doctor
+from server.commands.forget import forget
+from server.commands.init import init
+from server.commands.key import keys
+from server.commands.options import ConfigOption
+from server.commands.options import load as _load
+from server.commands.outbox import outbox
+from server.commands.policy import policy
+from server.commands.search import search
+from server.commands.status import status
+from server.commands.stdio import stdio
+from server.commands.sync import sync
+from server.commands.token import token
+from server.commands.unit import unit
 from server.unusable import FileUnusable
 
 
@@ -199,7 +199,7 @@ def demo(once: bool, folder: Path, port: int | None) -> None:
 def _state(settings: Settings) -> Any:
     from contextlib import closing
 
-    from server.state import State
+    from server.state.store import State
 
     return closing(State(settings.server.data_dir))
 

@@ -5,13 +5,11 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-_FOLDER = Path(__file__).parent
 _RELAY = ("relay",)
 _GATEWAY = (
-    *("gateway_accounts", "gateway_changes", "gateway_files", "gateway_mail", "gateway_reads", "gateway_answers"),
-    "limits",
+    *("gateway.accounts", "gateway.changes", "gateway.files", "gateway.mail", "gateway.reads", "gateway.answers"),
+    "gateway.limits",
 )
 _BOTH = ("refusal",)
 _MODULES = {"both": _BOTH, "relay": _RELAY, "gateway": _GATEWAY}
@@ -31,7 +29,7 @@ def error_texts(tool_set: str) -> list[tuple[str, str]]:
 
 def denial_reasons() -> list[str]:
     """Why policy or form forbids a mail."""
-    return sorted({text for module in ("outgoing", "sending") for text, _ in _Module(module).calls("Denial")})
+    return sorted({text for module in ("outgoing", "sending.mail") for text, _ in _Module(module).calls("Denial")})
 
 
 def path_refusals() -> list[str]:
@@ -54,7 +52,7 @@ def note_texts() -> list[str]:
 class _Module:
     def __init__(self, name: str) -> None:
         self._module = importlib.import_module(f"server.{name}")
-        self._tree = ast.parse((_FOLDER / f"{name}.py").read_text("utf-8"))
+        self._tree = ast.parse(inspect.getsource(self._module))
         self.constants = {
             name: value for name, value in vars(self._module).items() if name.isupper() and isinstance(value, str)
         }

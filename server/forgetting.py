@@ -15,10 +15,10 @@ from pathlib import Path
 from config.identity import Settings
 from mirror.errors import MirrorBusy
 from mirror.lock import Lock
-from server.audit_chain import Chain
+from server.audit.chain import Chain
 from server.doctor.locks import holder_of, is_held
 from server.key import DataKey
-from server.state import State
+from server.state.store import State
 from server.unusable import FileUnusable
 
 PATIENCE = 10.0

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from config.profile import Limits
 from server.attachments import LINKED
-from server.audit import Audit
+from server.audit.log import Audit
 from server.auth import Authenticator, Caller, calling
 from server.key import DataKey
 from server.last_use import LastUses

@@ -5,7 +5,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from server.state import State, StateUnavailable
+from server.state.store import State, StateUnavailable
 
 log = logging.getLogger(__name__)
 

@@ -3,11 +3,11 @@
 from typing import Any, Literal
 
 from config.profile import Profile
-from server.gateway import Gateway, gateway_tools
-from server.gateway_changes import Changes
-from server.gateway_files import Files
-from server.gateway_mail import Mail
-from server.gateway_reads import Reads
+from server.gateway.changes import Changes
+from server.gateway.files import Files
+from server.gateway.mail import Mail
+from server.gateway.reads import Reads
+from server.gateway.tools import Gateway, gateway_tools
 from server.relay import Relay, relay_tools
 from server.tool import Tool
 

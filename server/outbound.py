@@ -2,15 +2,15 @@
 
 from config.secret import SecretSource
 from mirror.credential import Credentials, as_configured
-from server.audit import Audit
+from server.audit.log import Audit
 from server.changes import Appended, Created, Deleted, Flagged, FolderExists, Moved, NoTrash
 from server.changing import Changing
 from server.folder_name import BadFolderName
-from server.letter import Draft, Enclosure
 from server.mirrors import Mirrors
-from server.outbox import Outbox, SentCopy
-from server.sending import Denied, Sending, Sent, plain_addresses
-from server.state import State
+from server.sending.letter import Draft, Enclosure
+from server.sending.mail import Denied, Sending, Sent, plain_addresses
+from server.sending.outbox import Outbox, SentCopy
+from server.state.store import State
 from server.storing import NoMessage
 from server.upstreams import Upstreams
 

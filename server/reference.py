@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from server.error_texts import denial_reasons, error_texts, note_texts, path_refusals
-from server.gateway_prompts import PROMPTS
-from server.gateway_resources import ACCOUNTS, FOLDERS
+from server.gateway.prompts import PROMPTS
+from server.gateway.resources import ACCOUNTS, FOLDERS
 from server.offered import tools_of
 from server.tool import FAILED, INTERNAL, LOST, Tool
 

@@ -16,11 +16,10 @@ from mirror.errors import (
     UpstreamRefused,
     UpstreamUnavailable,
 )
-from server.audit import AuditUnwritable
+from server.audit.log import AuditUnwritable
 from server.mailbox import NoSuchFolder, NoSuchMessage, ReadOnly
 from server.outbound import Denied
-from server.state import KeyUsed, StateUnavailable, StillSending, TooManyRefusals, TooManySends
-from server.submission import (
+from server.sending.submission import (
     AddressesNotTaken,
     MailTooLarge,
     RecipientsRefused,
@@ -28,6 +27,7 @@ from server.submission import (
     SubmissionUnavailable,
     SubmissionUncertain,
 )
+from server.state.store import KeyUsed, StateUnavailable, StillSending, TooManyRefusals, TooManySends
 from server.tool import Declined
 
 NO_FOLDER = "No such folder. list_folders names the folders there are."

@@ -12,7 +12,7 @@ from mirror.message import Attachment
 from mirror.mirrored import FolderState, MirroredMessage
 from mirror.query.himalaya import parse_himalaya
 from mirror.query.order import Position
-from server.audit import Audit
+from server.audit.log import Audit
 from server.auth import Caller
 from server.links import Links
 from server.mailbox import Mailbox, Mailboxes, NoSuchMessage, ReadOnly

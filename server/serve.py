@@ -20,7 +20,7 @@ from server.app import Parts, build_app, build_local
 from server.certificate import Certificate
 from server.connection import KEPT_SECONDS, Connection, raise_open_files
 from server.live import LiveSettings
-from server.state import State
+from server.state.store import State
 from server.supervisor import Supervisor
 
 logger = logging.getLogger(__name__)

@@ -32,7 +32,7 @@ from mcp.types import Tool as ToolDescription
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from config.profile import Profile
-from server.audit import Audit
+from server.audit.log import Audit
 from server.auth import Caller
 from server.live import ConfigurationLost
 from server.long_call import Abandoned, on_thread

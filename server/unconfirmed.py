@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from server.state_file import StateFile, StateUnavailable
+from server.state.file import StateFile, StateUnavailable
 
 log = logging.getLogger(__name__)
 

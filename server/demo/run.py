@@ -26,7 +26,7 @@ from mirror.report import Progress
 from server.demo.servers import DemoServers, start_demo_servers
 from server.passes import sync_now
 from server.serve import AlreadyServing, serve
-from server.state import State, digest
+from server.state.store import State, digest
 
 _PORT = 8765
 _USER, _PROVIDER, _PROFILE = "alice", "demo", "assistant"

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from config.identity import Settings
-from server.audit_chain import Chain
-from server.audit_report import verify
+from server.audit.chain import Chain
+from server.audit.report import verify
 from server.doctor.finding import Finding, fail, ok
 from server.key import DataKey, KeyUnsafe
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from config.identity import Settings
 from server.doctor.finding import Finding, fail, ok, warn
 from server.doctor.schema import unknown_migrations
-from server.state_schema import migrations
+from server.state.schema import migrations
 
 
 def check_state(settings: Settings) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from server.doctor.account import Account
 from server.doctor.certificate import check_certificate
 from server.doctor.door import open_door
 from server.doctor.finding import Finding, fail, ok, warn
-from server.submission import Login, SubmissionUnavailable, check_login
+from server.sending.submission import Login, SubmissionUnavailable, check_login
 
 
 def check_submission(account: Account, endpoint: Endpoint, about: str, *, may_log_in: bool) -> Iterator[Finding]:

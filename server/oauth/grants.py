@@ -12,7 +12,7 @@ from mirror.database import private_folder
 from mirror.lock import Lock
 from server.key import DataKey, derive_key
 from server.oauth.tokens import Tokens
-from server.state import SignIn, State
+from server.state.store import SignIn, State
 
 _LONGEST_WAIT = 15.0
 _POLL = 0.02

@@ -22,7 +22,7 @@ from mirror.errors import SignInNeeded, UpstreamUnavailable
 from server.key import DataKey
 from server.oauth.grants import Grants, GrantSealed, RenewalBusy
 from server.oauth.tokens import EndpointUnavailable, Fault, SignInRefused, Tokens
-from server.state import SignIn, State
+from server.state.store import SignIn, State
 from server.unusable import FileUnusable
 
 EARLY = 300.0

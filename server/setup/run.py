@@ -12,6 +12,7 @@ from config.settings import ConfigError, find_config, load_settings, parse_setti
 from mirror.errors import AuthenticationRefused
 from server.key import DataKey
 from server.oauth.grants import Grants
+from server.sending.submission import Login, SubmissionUnavailable, check_login
 from server.setup.account import Account, added_toml, file_toml, slug
 from server.setup.answers import Answers, Asker, is_address, server
 from server.setup.dns import Names
@@ -21,8 +22,7 @@ from server.setup.login import FirstLogin, LoggedIn, SetupFailed
 from server.setup.looking import Mailbox
 from server.setup.secret import NotStored
 from server.setup.writing import AlreadyThere, CannotAdd, create, extended, replace_text
-from server.state import State
-from server.submission import Login, SubmissionUnavailable, check_login
+from server.state.store import State
 
 _SHOWN = 15
 

@@ -88,7 +88,7 @@ def texts_of(file: str, callee: str) -> list[str]:
     return [piece for piece in pieces if len(piece.strip()) > 3]
 
 
-@pytest.mark.parametrize("file", sorted(f"server/{path.name}" for path in (ROOT / "server").glob("*.py")))
+@pytest.mark.parametrize("file", sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "server").rglob("*.py")))
 def test_every_error_text_is_documented(file: str) -> None:
     for text in (*texts_of(file, "Declined"), *texts_of(file, "Denial"), *texts_of(file, "PathRefused")):
         assert text.strip() in TOOLS, text

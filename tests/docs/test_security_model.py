@@ -22,7 +22,7 @@ EVENT_CALLS = ("note", "record", "recorded", "_tell", "_entry")
 def events() -> set[str]:
     """Every event that the code writes into the audit log."""
     found = set()
-    for path in (ROOT / "server").glob("*.py"):
+    for path in (ROOT / "server").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute | ast.Name) or not node.args:
                 continue

@@ -33,7 +33,7 @@ from server.app import Parts, build_app
 from server.certificate import Certificate
 from server.live import LiveSettings
 from server.serve import http_options
-from server.state import State
+from server.state.store import State
 
 MODERN = "2026-07-28"
 HANDSHAKE = "2025-11-25"

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from config.settings import load_settings
-from server import outbox, sending
 from server.app import Parts
 from server.auth import Authenticator
 from server.live import LiveSettings
 from server.outbound import Draft
-from server.state import State
+from server.sending import mail as sending
+from server.sending import outbox
+from server.state.store import State
 from tests.servers.ports import PASSWORD
 
 STEPS = (

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from config.identity import AuditRule
-from server.audit import Audit, AuditUnwritable
-from server.audit_chain import Chain
-from server.audit_report import tail, verify
+from server.audit.chain import Chain
+from server.audit.log import Audit, AuditUnwritable
+from server.audit.report import tail, verify
 from server.key import DataKey, load_key, replace_key
 from tests.processes import until
 from tests.server.door import Door
@@ -156,7 +156,7 @@ def test_a_rotation_that_is_killed_anywhere_leaves_the_old_key_or_the_new_one(
 WRITER = """
 import sys
 from pathlib import Path
-from server.audit_chain import Chain
+from server.audit.chain import Chain
 from server.key import DataKey, replace_key
 data_dir = Path(sys.argv[1])
 chain = Chain(data_dir, DataKey(data_dir), 100_000, 1000)

@@ -7,7 +7,7 @@ import pytest
 
 from config.settings import load_settings
 from server.live import LiveSettings
-from server.state import digest
+from server.state.store import digest
 from tests.server.door import HANDSHAKE, Door, Folder, Mail, fill_mirror, settings_for
 from tests.server.test_relay import uid_of
 from tests.servers.ports import free_port

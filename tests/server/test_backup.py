@@ -16,7 +16,7 @@ from config.settings import load_settings
 from mirror.blobs import blob_path
 from mirror.store import Store
 from server.cli import main
-from server.state import State
+from server.state.store import State
 from tests.server.doctor.installation import Installation
 from tests.server.door import Caller, Door, Folder, Mail, fill_mirror
 

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from config.settings import load_settings
-from server.state import State
+from server.state.store import State
 from server.tool import READING_THREADS
 from tests.processes import until
 from tests.server.door import Caller, Folder, Mail, fill_mirror, modern_call

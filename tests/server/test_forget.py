@@ -12,8 +12,8 @@ import pytest
 
 from mirror.store import Store
 from server import forgetting
-from server.journal import Entry
-from server.state import State
+from server.state.journal import Entry
+from server.state.store import State
 from tests.server.doctor.installation import Installation
 from tests.server.door import Folder, Mail, fill_mirror
 from tests.server.test_backup import run

@@ -9,7 +9,7 @@ import pytest
 
 from config.profile import Limits
 from server import gate
-from server.audit_report import tail
+from server.audit.report import tail
 from server.certificate import Certificate, CertificateUnusable
 from server.gate import Admission, FailedAttempts, TooMany, peer_of
 from server.key import replace_key

@@ -338,7 +338,7 @@ def test_a_fault_of_ours_has_the_pages_text_and_a_reference_beside_it(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("/home/alice/secret of imap.example.org")
 
-    monkeypatch.setattr("server.gateway_reads.parse_criteria", fail)
+    monkeypatch.setattr("server.gateway.reads.parse_criteria", fail)
     refused = owner(house).call("search_emails", account="work")
     assert refused.text == "Failed to search emails. Check server logs for details."
     assert refused.result["structuredContent"]["reference"] in caplog.text

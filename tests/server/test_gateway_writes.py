@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from server.limits import HOUR, MINUTE
+from server.gateway.limits import HOUR, MINUTE
 from server.passes import sync_now
 from tests.server.door import Answered, Caller, Door, Mail, settings_for
 from tests.server.test_gateway_reads import OWNER, found, id_of, notes, told

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from server.journal import (
+from server.state.journal import (
     REFUSALS_PER_HOUR,
     Entry,
     KeyUsed,
@@ -19,7 +19,7 @@ from server.journal import (
     TooManyRefusals,
     TooManySends,
 )
-from server.state import State, StateUnavailable
+from server.state.store import State, StateUnavailable
 
 ENTRY = Entry(
     "alice",
@@ -142,7 +142,7 @@ def test_a_clock_that_was_ahead_does_not_count_for_longer_than_an_hour(
 ) -> None:
     with monkeypatch.context() as ahead:
         year = time.time() + 365 * 86_400
-        ahead.setattr("server.journal.time.time", lambda: year)
+        ahead.setattr("server.state.journal.time.time", lambda: year)
         for _ in range(3):
             begin(state)
     with pytest.raises(TooManySends) as caught:

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.correspondent import Correspondent, parse_correspondent
-from server.letter import Draft, Enclosure, Envelope, write_letter
 from server.policy import NotAnAddress
-from server.proofreading import Ambiguous, Meant, read_back
-from server.submission import Parcel
+from server.sending.correspondent import Correspondent, parse_correspondent
+from server.sending.letter import Draft, Enclosure, Envelope, write_letter
+from server.sending.proofreading import Ambiguous, Meant, read_back
+from server.sending.submission import Parcel
 
 ALICE = parse_correspondent("Alice <alice@example.org>")
 BOB, JOERG = parse_correspondent("b@example.org"), parse_correspondent("jörg@example.org")

@@ -10,7 +10,7 @@ import pytest
 
 from config.settings import load_settings
 from mirror.store import Store
-from server.audit_report import tail
+from server.audit.report import tail
 from server.gate import FAILURES
 from server.live import LiveSettings
 from tests.processes import until

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from mirror.mirrored import State
-from server.audit_report import tail
+from server.audit.report import tail
 from server.reading import TEXT_WAIT
 from server.serve import DRAIN_SECONDS
 from tests.processes import until

@@ -14,7 +14,7 @@ import pytest
 
 from config.settings import load_settings
 from mirror.mirrored import State as Mirrored
-from server.state import State
+from server.state.store import State
 from tests.processes import until
 from tests.server.door import Caller, Folder, Mail, fill_mirror
 from tests.server.every_tool import EVERY_TOOL

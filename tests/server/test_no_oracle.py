@@ -39,7 +39,7 @@ from server.redaction.markers import told
 from server.relay import Relay
 from server.relay_arguments import ListMessages, ReadMessage, ReadMessages
 from server.shown import envelope
-from server.state import State
+from server.state.store import State
 from server.tool import Declined
 from tests.server.door import Folder, Mail, fill_mirror, settings_for
 

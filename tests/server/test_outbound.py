@@ -15,9 +15,9 @@ import pytest
 
 from config.provider import Endpoint
 from mirror.errors import AuthenticationRefused
-from server import submission
-from server.smtp import Patience
-from server.submission import Login, Parcel, SubmissionUnavailable, submit
+from server.sending import submission
+from server.sending.smtp import Patience
+from server.sending.submission import Login, Parcel, SubmissionUnavailable, submit
 from tests.server.door import ASSISTANT, Answered, Caller, Door, settings_for
 from tests.servers.certificates import Certificates
 from tests.servers.ports import PASSWORD, free_port
@@ -266,7 +266,7 @@ def test_the_journal_is_written_before_the_server_is_called(
 ) -> None:
     door = open_door()
     seen: list[Any] = []
-    monkeypatch.setattr("server.sending.submit", lambda *_: seen.append(door.state.submissions()[0]))
+    monkeypatch.setattr("server.sending.mail.submit", lambda *_: seen.append(door.state.submissions()[0]))
     send(door.caller())
     assert [(line.state, line.recipients) for line in seen] == [("sending", ("bob@example.org",))]
 
@@ -294,7 +294,7 @@ def test_a_mail_that_the_server_took_is_sent_although_the_journal_cannot_say_so(
             submit(*arguments)
             held.enter_context(locked(data_dir / "state.db"))
 
-        monkeypatch.setattr("server.sending.submit", then_locked)
+        monkeypatch.setattr("server.sending.mail.submit", then_locked)
         assert send(door.caller()).value["status"] == "sent"
     assert len(smtp_sink.messages) == 1
     monkeypatch.undo()
@@ -316,7 +316,7 @@ def test_a_verdict_of_the_server_is_told_although_the_journal_cannot_be_written(
 
             submit(parcel, endpoint, login, locking)
 
-        monkeypatch.setattr("server.sending.submit", locked_then_refused)
+        monkeypatch.setattr("server.sending.mail.submit", locked_then_refused)
         assert "refused the mail (552" in send(door.caller(), to=["data-552@example.org"]).text
 
 
@@ -345,7 +345,7 @@ def test_a_journal_that_fails_at_the_final_dot_stops_the_mail(
             held.enter_context(locked(data_dir / "state.db"))
             submit(parcel, endpoint, login, hand_over)
 
-        monkeypatch.setattr("server.sending.submit", locked_before_the_dot)
+        monkeypatch.setattr("server.sending.mail.submit", locked_before_the_dot)
         assert send(door.caller()).text.startswith("Not sent: the journal")
     assert smtp_sink.messages == []
     door.state.recover()

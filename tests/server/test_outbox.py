@@ -14,17 +14,17 @@ from click.testing import CliRunner, Result
 
 from config.provider import Endpoint
 from config.settings import load_settings
-from server import outbox, submission
 from server.app import Parts
 from server.auth import Authenticator, Caller
 from server.cli import main
 from server.live import LiveSettings
 from server.outbound import Draft, Sent
-from server.outbox import files_itself
 from server.passes import sync_now
-from server.smtp import Patience
-from server.state import State
-from server.submission import SubmissionUncertain
+from server.sending import outbox, submission
+from server.sending.outbox import files_itself
+from server.sending.smtp import Patience
+from server.sending.submission import SubmissionUncertain
+from server.state.store import State
 from tests.server.killed_sender import STEPS, written_settings
 from tests.servers.dovecot import Dovecot
 from tests.servers.faulty_smtp import FaultySmtp

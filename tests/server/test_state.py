@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from config.identity import Token
-from server.journal import Entry
-from server.state import State, StateUnavailable, TokenExists, TokenUnknown, digest
+from server.state.journal import Entry
+from server.state.store import State, StateUnavailable, TokenExists, TokenUnknown, digest
 
 
 @pytest.fixture

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from mirror.errors import AuthenticationRefused
-from server import submission
 from server.app import Parts
 from server.auth import Authenticator, Caller
 from server.live import LiveSettings
 from server.outbound import Draft, Enclosure
-from server.smtp import Patience
-from server.state import State
-from server.submission import (
+from server.sending import submission
+from server.sending.smtp import Patience
+from server.sending.submission import (
     AddressesNotTaken,
     Login,
     MailTooLarge,
@@ -24,6 +23,7 @@ from server.submission import (
     SubmissionUncertain,
     submit,
 )
+from server.state.store import State
 from tests.server.door import ASSISTANT, settings_for
 from tests.servers.faulty_smtp import STAGES, FaultySmtp, Stage
 from tests.servers.ports import free_port

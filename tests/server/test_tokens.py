@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from config.identity import Token
 from server.cli import main
 from server.last_use import LastUses
-from server.state import State, TokenRevoked, TokenUnknown, digest
+from server.state.store import State, TokenRevoked, TokenUnknown, digest
 from tests.processes import until
 from tests.server.door import Door
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from config.settings import load_settings
 from server.cli import main
 from server.key import load_key
-from server.state import State
+from server.state.store import State
 from tests.server.door import Folder, Mail, fill_mirror
 from tests.servers.ports import PASSWORD, free_port
 

@@ -20,8 +20,8 @@ import pytest
 from mirror.database import private_folder
 from mirror.listing import Listed
 from mirror.store import Store
-from server.audit import Audit
-from server.audit_chain import Chain
+from server.audit.chain import Chain
+from server.audit.log import Audit
 from server.doctor.disk import judge_room
 from server.doctor.versions import judge_sqlite
 from server.key import DataKey

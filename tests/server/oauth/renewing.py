@@ -8,7 +8,7 @@ from mirror.errors import UpstreamError
 from server.key import DataKey
 from server.oauth.grants import Grants
 from server.oauth.source import AccessToken
-from server.state import State
+from server.state.store import State
 
 
 def main() -> None:

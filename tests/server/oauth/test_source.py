@@ -17,7 +17,7 @@ from server.key import DataKey, replace_key
 from server.oauth.grants import Grants
 from server.oauth.source import AccessToken
 from server.oauth.tokens import Tokens
-from server.state import State
+from server.state.store import State
 from tests.servers.authorization import AuthorizationServer, Step
 from tests.servers.certificates import Certificates
 

@@ -1,0 +1,1 @@
+"""The audit log: what every token did, without content and without secrets."""

@@ -1,0 +1,1 @@
+"""An installation as one file, and back."""

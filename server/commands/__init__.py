@@ -1,0 +1,1 @@
+"""The commands of `postmirror`, one a file."""

@@ -1,0 +1,1 @@
+"""The gateway tool set: several accounts, the full set of mail actions."""

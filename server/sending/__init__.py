@@ -1,0 +1,1 @@
+"""Sending: from what a caller wrote to what a server answered."""

@@ -1,0 +1,1 @@
+"""`data_dir/state.db`: what must outlive every mirror."""
