@@ -13,7 +13,6 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import httpx2
@@ -237,9 +236,7 @@ class Door:
             time.sleep(0.01)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.http.close()
         self._server.should_exit = True
         self._thread.join(_SECONDS)

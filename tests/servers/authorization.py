@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -63,9 +62,7 @@ class AuthorizationServer:
             thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         for server in (self._secure, self._plain):
             server.shutdown()
             server.server_close()

@@ -3,7 +3,6 @@
 import socketserver
 import threading
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Self
 
 import dns.flags
@@ -28,9 +27,7 @@ class NameServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from socket import SO_LINGER, SOL_SOCKET
-from types import TracebackType
 from typing import Literal, Self
 
 from tests.servers.ports import HOST
@@ -63,9 +62,7 @@ class FaultySmtp:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._stopped.set()
         self._server.shutdown()
         self._server.server_close()

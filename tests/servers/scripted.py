@@ -10,7 +10,6 @@ import re
 import socketserver
 import threading
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from tests.servers.ports import HOST
@@ -72,9 +71,7 @@ class ScriptedImap:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._server.shutdown()
         self._server.server_close()
 
