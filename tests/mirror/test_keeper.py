@@ -22,9 +22,12 @@ from tests.mirror.mail import simple
 from tests.mirror.mailbox import Mirror, provider_at
 from tests.processes import until
 from tests.servers.dovecot import Dovecot
-from tests.servers.lying import LyingImap
+from tests.servers.lying import LyingImap, replaced
 
 MakeKeeper = Callable[[Provider], Keeper]
+
+BUSY = b"TAG NO Request is throttled. Suggested Backoff Time: 600000 milliseconds\r\n"
+REFUSED = b"TAG NO [AUTHENTICATIONFAILED] no\r\n"
 
 
 @pytest.fixture
@@ -48,6 +51,12 @@ def server() -> Iterator[LyingImap]:
     with LyingImap() as made:
         made.fill("INBOX", 1)
         yield made
+
+
+@pytest.fixture
+def keeper(server: LyingImap, password_file: Path, make_keeper: MakeKeeper) -> Keeper:
+    """A keeper of that mailbox."""
+    return make_keeper(provider_at(server.port, "alice", password_file))
 
 
 def error_of(keeper: Keeper) -> str:
@@ -81,10 +90,7 @@ def test_unchanged_account_of_100_folders_costs_one_round_trip(
     kept.close()
 
 
-def test_connection_is_kept_from_pass_to_pass_and_replaced_when_it_died(
-    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
-) -> None:
-    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+def test_connection_is_kept_from_pass_to_pass_and_replaced_when_it_died(server: LyingImap, keeper: Keeper) -> None:
     for _ in range(3):
         keeper.run()
     assert len(server.asked("AUTHENTICATE")) == 1
@@ -95,12 +101,8 @@ def test_connection_is_kept_from_pass_to_pass_and_replaced_when_it_died(
     assert len(server.asked("AUTHENTICATE")) == 2
 
 
-def test_throttled_account_is_left_alone_even_when_nudged(
-    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
-) -> None:
-    busy = b"TAG NO Request is throttled. Suggested Backoff Time: 600000 milliseconds\r\n"
-    server.twist = lambda command, answer: busy if command.startswith("UID") else answer
-    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+def test_throttled_account_is_left_alone_even_when_nudged(server: LyingImap, keeper: Keeper) -> None:
+    server.twist = replaced("UID", BUSY)
     keeper.run()
     assert "600 s" in error_of(keeper)
     asked = len(server.commands)
@@ -111,12 +113,10 @@ def test_throttled_account_is_left_alone_even_when_nudged(
 
 
 def test_throttling_that_the_listening_connection_meets_holds_the_whole_account(
-    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
+    server: LyingImap, keeper: Keeper
 ) -> None:
-    keeper = make_keeper(provider_at(server.port, "alice", password_file))
     keeper.run()
-    busy = b"TAG NO Request is throttled. Suggested Backoff Time: 600000 milliseconds\r\n"
-    server.twist = lambda command, answer: busy if command.startswith("AUTHENTICATE") else answer
+    server.twist = replaced("AUTHENTICATE", BUSY)
     listening = threading.Thread(target=keeper.idle, args=(lambda _: None,), daemon=True)
     listening.start()
     until(lambda: keeper._throttled_until > 0)
@@ -130,11 +130,9 @@ def test_throttling_that_the_listening_connection_meets_holds_the_whole_account(
 
 
 def test_refused_login_is_tried_again_once_the_secret_is_another(
-    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
+    server: LyingImap, password_file: Path, keeper: Keeper
 ) -> None:
-    refused = b"TAG NO [AUTHENTICATIONFAILED] no\r\n"
-    server.twist = lambda command, answer: refused if command.startswith("AUTHENTICATE") else answer
-    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    server.twist = replaced("AUTHENTICATE", REFUSED)
     for _ in range(4):
         keeper.nudge()
         keeper.run()
@@ -154,11 +152,9 @@ def another_process(keeper: Keeper) -> Keeper:
 
 
 def test_refused_login_is_not_tried_again_by_a_restarted_worker(
-    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
+    server: LyingImap, password_file: Path, keeper: Keeper
 ) -> None:
-    refused = b"TAG NO [AUTHENTICATIONFAILED] no\r\n"
-    server.twist = lambda command, answer: refused if command.startswith("AUTHENTICATE") else answer
-    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    server.twist = replaced("AUTHENTICATE", REFUSED)
     for _ in range(5):
         keeper.run()
         keeper = another_process(keeper)
@@ -181,12 +177,8 @@ def test_refused_login_is_not_tried_again_by_a_restarted_worker(
     keeper.close()
 
 
-def test_login_that_was_refused_is_tried_again_after_a_day(
-    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
-) -> None:
-    refused = b"TAG NO [AUTHENTICATIONFAILED] no\r\n"
-    server.twist = lambda command, answer: refused if command.startswith("AUTHENTICATE") else answer
-    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+def test_login_that_was_refused_is_tried_again_after_a_day(server: LyingImap, keeper: Keeper) -> None:
+    server.twist = replaced("AUTHENTICATE", REFUSED)
     for _ in range(3):
         keeper.nudge()
         keeper.run()
@@ -199,11 +191,9 @@ def test_login_that_was_refused_is_tried_again_after_a_day(
 
 
 def test_secret_that_was_refused_cannot_be_read_from_the_mirror(
-    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
+    server: LyingImap, password_file: Path, keeper: Keeper
 ) -> None:
-    refused = b"TAG NO [AUTHENTICATIONFAILED] no\r\n"
-    server.twist = lambda command, answer: refused if command.startswith("AUTHENTICATE") else answer
-    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+    server.twist = replaced("AUTHENTICATE", REFUSED)
     keeper.run()
     keeper.close()
     secret = password_file.read_bytes().strip()
@@ -212,12 +202,8 @@ def test_secret_that_was_refused_cannot_be_read_from_the_mirror(
         assert form not in written
 
 
-def test_throttled_account_is_left_alone_by_a_restarted_worker(
-    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
-) -> None:
-    busy = b"TAG NO Request is throttled. Suggested Backoff Time: 600000 milliseconds\r\n"
-    server.twist = lambda command, answer: busy if command.startswith("UID") else answer
-    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+def test_throttled_account_is_left_alone_by_a_restarted_worker(server: LyingImap, keeper: Keeper) -> None:
+    server.twist = replaced("UID", BUSY)
     keeper.run()
     asked = len(server.commands)
     keeper = another_process(keeper)
@@ -288,14 +274,11 @@ def test_server_that_does_not_answer_costs_nobody_else_anything(
             connection.close()
 
 
-def test_parent_that_cannot_be_opened_is_no_fault_of_the_account(
-    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
-) -> None:
+def test_parent_that_cannot_be_opened_is_no_fault_of_the_account(server: LyingImap, keeper: Keeper) -> None:
     server.fill("Parent")
     server.fill("Parent/Child", 2)
     refused = b"TAG NO it only holds folders\r\n"
     server.twist = lambda command, answer: refused if '"Parent"' in command else answer
-    keeper = make_keeper(provider_at(server.port, "alice", password_file))
     keeper.run()
     assert error_of(keeper) == ""
     with Reader(keeper.folder / "mirror.db") as reader:
@@ -304,15 +287,14 @@ def test_parent_that_cannot_be_opened_is_no_fault_of_the_account(
 
 
 def test_login_that_fails_for_the_servers_own_reasons_is_tried_again_after_a_pause(
-    server: LyingImap, password_file: Path, make_keeper: MakeKeeper, monkeypatch: pytest.MonkeyPatch
+    server: LyingImap, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mirror.keeper.random.uniform", lambda _, longest: longest)
-    keeper = make_keeper(provider_at(server.port, "alice", password_file))
     keeper.run()
     assert keeper._session is not None
     keeper._session.abandon()
     said = b"TAG BAD User is authenticated but not connected.\r\n"
-    server.twist = lambda command, answer: said if command.startswith("AUTHENTICATE") else answer
+    server.twist = replaced("AUTHENTICATE", said)
     for _ in range(4):
         keeper.nudge()
         keeper.run()
@@ -327,10 +309,7 @@ def test_login_that_fails_for_the_servers_own_reasons_is_tried_again_after_a_pau
     assert error_of(keeper) == ""
 
 
-def test_mirror_that_another_process_kept_is_taken_over_within_seconds(
-    server: LyingImap, password_file: Path, make_keeper: MakeKeeper
-) -> None:
-    keeper = make_keeper(provider_at(server.port, "alice", password_file))
+def test_mirror_that_another_process_kept_is_taken_over_within_seconds(keeper: Keeper) -> None:
     other = Lock(keeper.folder / "lock")
     assert other.acquire()
     keeper.run()
@@ -346,7 +325,7 @@ def test_mirror_that_another_process_kept_is_taken_over_within_seconds(
 
 
 def test_account_never_has_more_than_one_connection_for_its_passes(
-    server: LyingImap, password_file: Path, make_keeper: MakeKeeper, monkeypatch: pytest.MonkeyPatch
+    server: LyingImap, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Upstream] = []
     connect = Upstream.connect.__func__  # type: ignore[attr-defined]
@@ -357,7 +336,6 @@ def test_account_never_has_more_than_one_connection_for_its_passes(
         return opened[-1]
 
     monkeypatch.setattr(Upstream, "connect", classmethod(counted))
-    keeper = make_keeper(provider_at(server.port, "alice", password_file))
     keeper.run()
     server.folders["INBOX"].messages.clear()  # to be confirmed on another connection
     keeper.run()
@@ -365,13 +343,10 @@ def test_account_never_has_more_than_one_connection_for_its_passes(
     assert error_of(keeper) == ""
 
 
-def test_long_pass_is_done_in_turns(
-    server: LyingImap, password_file: Path, make_keeper: MakeKeeper, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_pass_is_done_in_turns(server: LyingImap, keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mirror.keeper.TURN", 0.0)
     monkeypatch.setattr("mirror.sync.LOOK_EVERY", 0.0)
     server.fill("INBOX", *range(2, 30))
-    keeper = make_keeper(provider_at(server.port, "alice", password_file))
     assert keeper.hold()
     keeper._turn(0.0)
     assert keeper._pass is not None

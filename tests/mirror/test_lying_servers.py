@@ -24,10 +24,11 @@ from mirror.sync import RESETS_AT_MOST
 from mirror.upstream import Upstream
 from tests.mirror.mailbox import Mirror, provider_at
 from tests.servers.certificates import Certificates
-from tests.servers.lying import Folder, LyingImap, Message, _fetched, mail
+from tests.servers.lying import Folder, LyingImap, Message, _fetched, inserted, mail, replaced
 from tests.servers.ports import PASSWORD
 
 EXTENDED = "IMAP4rev1 AUTH=PLAIN ENABLE CONDSTORE QRESYNC UIDPLUS"
+ENABLED = b"* ENABLED QRESYNC\r\nTAG OK done\r\n"
 
 
 class Liar:
@@ -36,6 +37,12 @@ class Liar:
     def __init__(self, server: LyingImap, mirror: Mirror) -> None:
         self.server = server
         self.mirror = mirror
+
+    def counts_modseq(self, highest: int) -> Folder:
+        """INBOX, which says from now on that this is its highest MODSEQ."""
+        inbox = self.server.folders["INBOX"]
+        inbox.more, inbox.status = f"* OK [HIGHESTMODSEQ {highest}] ok\r\n", f" HIGHESTMODSEQ {highest}"
+        return inbox
 
     def uids(self, folder: str = "INBOX") -> list[int]:
         """The uids that the mirror has."""
@@ -74,44 +81,15 @@ def liar(password_file: Path, make_mirror: Callable[[Provider], Mirror]) -> Iter
         server.__exit__(None, None, None)
 
 
-def inserted(pattern: str, before: bytes, times: int = 1) -> Callable[[str, bytes], bytes]:
-    """A twist that says something more ahead of the answers to some commands."""
-    left = times
-
-    def twist(command: str, answer: bytes) -> bytes:
-        nonlocal left
-        if re.match(pattern, command) and left:
-            left -= 1
-            return before + answer
-        return answer
-
-    return twist
-
-
-def replaced(pattern: str, by: bytes, times: int = 1_000) -> Callable[[str, bytes], bytes]:
-    """A twist that answers some commands otherwise."""
-    left = times
-
-    def twist(command: str, answer: bytes) -> bytes:
-        nonlocal left
-        if re.match(pattern, command) and left:
-            left -= 1
-            return by
-        return answer
-
-    return twist
-
-
 def test_vanished_within_the_answer_to_a_body_is_taken_at_its_word(liar: MakeLiar) -> None:
     one = liar(*range(1, 9), capability=EXTENDED)
-    one.server.folders["INBOX"].more = "* OK [HIGHESTMODSEQ 50] ok\r\n"
-    one.server.folders["INBOX"].status = " HIGHESTMODSEQ 50"
+    inbox = one.counts_modseq(50)
 
     def twist(command: str, answer: bytes) -> bytes:
         if command == "ENABLE QRESYNC":
-            return b"* ENABLED QRESYNC\r\nTAG OK done\r\n"
-        if "BODY.PEEK[]" in command and 7 in one.server.folders["INBOX"].messages:
-            del one.server.folders["INBOX"].messages[7]
+            return ENABLED
+        if "BODY.PEEK[]" in command and 7 in inbox.messages:
+            del inbox.messages[7]
             return b"* VANISHED 7\r\n" + answer
         return answer
 
@@ -122,10 +100,8 @@ def test_vanished_within_the_answer_to_a_body_is_taken_at_its_word(liar: MakeLia
 
 def test_vanished_that_only_a_reading_session_is_told_is_found_by_the_next_pass(liar: MakeLiar) -> None:
     one = liar(*range(1, 9), capability=EXTENDED)
-    inbox = one.server.folders["INBOX"]
-    inbox.more, inbox.status = "* OK [HIGHESTMODSEQ 50] ok\r\n", " HIGHESTMODSEQ 50"
-    enabled = replaced("ENABLE", b"* ENABLED QRESYNC\r\nTAG OK done\r\n")
-    one.server.twist = enabled
+    inbox = one.counts_modseq(50)
+    one.server.twist = enabled = replaced("ENABLE", ENABLED)
     one.mirror.sync()
     place = one.mirror.store.place(one.mirror.ids()["3@example.org"])
     assert place is not None
@@ -140,13 +116,11 @@ def test_vanished_that_only_a_reading_session_is_told_is_found_by_the_next_pass(
 
 def test_vanished_of_a_huge_range_costs_only_what_the_mirror_has(liar: MakeLiar) -> None:
     one = liar(*range(1, 30), capability=EXTENDED)
-    inbox = one.server.folders["INBOX"]
-    inbox.more, inbox.status = "* OK [HIGHESTMODSEQ 50] ok\r\n", " HIGHESTMODSEQ 50"
-    enabled = replaced("ENABLE", b"* ENABLED QRESYNC\r\nTAG OK done\r\n")
-    one.server.twist = enabled
+    inbox = one.counts_modseq(50)
+    one.server.twist = enabled = replaced("ENABLE", ENABLED)
     one.mirror.sync()
     del inbox.messages[3]
-    inbox.more, inbox.status = "* OK [HIGHESTMODSEQ 51] ok\r\n", " HIGHESTMODSEQ 51"
+    one.counts_modseq(51)
     earlier = inserted("EXAMINE.*QRESYNC", b"* VANISHED (EARLIER) 3,30:4294967295\r\n")
     one.server.twist = lambda command, answer: earlier(command, enabled(command, answer))
     report = one.mirror.sync()
@@ -157,12 +131,11 @@ def test_vanished_of_a_huge_range_costs_only_what_the_mirror_has(liar: MakeLiar)
 
 def test_server_that_breaks_qresync_is_asked_without_it_from_then_on(liar: MakeLiar) -> None:
     one = liar(*range(1, 9), capability=EXTENDED)
-    inbox = one.server.folders["INBOX"]
-    inbox.more, inbox.status = "* OK [HIGHESTMODSEQ 50] ok\r\n", " HIGHESTMODSEQ 50"
-    one.server.twist = replaced("ENABLE", b"* ENABLED QRESYNC\r\nTAG OK done\r\n")
+    inbox = one.counts_modseq(50)
+    one.server.twist = replaced("ENABLE", ENABLED)
     one.mirror.sync()
     del inbox.messages[4]
-    inbox.more, inbox.status = "* OK [HIGHESTMODSEQ 51] ok\r\n", " HIGHESTMODSEQ 51"
+    one.counts_modseq(51)
     one.mirror.sync()
     assert one.uids() == [1, 2, 3, 5, 6, 7, 8]
     assert "QRESYNC" in one.mirror.store.distrusted()

@@ -1,7 +1,7 @@
 """Writes to real servers: each is proven, and none touches another message than the one named."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +51,30 @@ def box(
     server: Dovecot = request.getfixturevalue(request.param)
     with server.client(user) as client:
         yield Box(make_mirror(provider_at(server.port, user, password_file)), client)
+
+
+@dataclass(frozen=True, slots=True)
+class Lied:
+    """A server that can be made to lie, with two messages and an empty folder Work. place: where the second one is."""
+
+    server: LyingImap
+    mirror: Mirror
+    place: Place
+
+
+@pytest.fixture
+def lied(
+    request: pytest.FixtureRequest, password_file: Path, make_mirror: Callable[[Provider], Mirror]
+) -> Iterator[Lied]:
+    """It has IMAP4rev1 and the extensions of the parameter."""
+    with LyingImap(capability=f"IMAP4rev1 AUTH=PLAIN {request.param}") as server:
+        server.fill("INBOX", 1, 2)
+        server.fill("Work")
+        mirror = make_mirror(provider_at(server.port, "alice", password_file))
+        mirror.sync()
+        place = mirror.store.place(mirror.ids()["2@example.org"])
+        assert place is not None
+        yield Lied(server, mirror, place)
 
 
 def test_moved_message_keeps_its_id(box: Box) -> None:
@@ -160,47 +184,31 @@ def test_writes_that_go_through_us_are_not_undone_by_a_pass_that_began_before(bo
     agree(box.mirror, box.client)
 
 
-def test_copyuid_without_uids_is_a_move_that_a_sync_completes(
-    password_file: Path, make_mirror: Callable[[Provider], Mirror]
-) -> None:
-    with LyingImap(capability="IMAP4rev1 AUTH=PLAIN MOVE UIDPLUS") as server:
-        server.fill("INBOX", 1, 2)
-        server.fill("Work")
-        mirror = make_mirror(provider_at(server.port, "alice", password_file))
-        mirror.sync()
-        before = mirror.ids()
-        place = mirror.store.place(before["2@example.org"])
-        assert place is not None
+@pytest.mark.parametrize("lied", ["MOVE UIDPLUS"], indirect=True)
+def test_copyuid_without_uids_is_a_move_that_a_sync_completes(lied: Lied) -> None:
+    before = lied.mirror.ids()
 
-        def moving(command: str, answer: bytes) -> bytes:
-            if not command.startswith("UID MOVE"):
-                return answer
-            server.folders["Work"].messages[9] = server.folders["INBOX"].messages.pop(2)
-            return b"* OK [COPYUID 14  ] moved\r\n* 2 EXPUNGE\r\nTAG OK done\r\n"
+    def moving(command: str, answer: bytes) -> bytes:
+        if not command.startswith("UID MOVE"):
+            return answer
+        lied.server.folders["Work"].messages[9] = lied.server.folders["INBOX"].messages.pop(2)
+        return b"* OK [COPYUID 14  ] moved\r\n* 2 EXPUNGE\r\nTAG OK done\r\n"
 
-        server.twist = moving
-        with mirror.connect() as upstream:
-            arrived = upstream.move(place, b"Work")
-        assert arrived.uid is None
-        folder = next(folder.id for folder in mirror.store.folders() if folder.name == "Work")
-        assert not mirror.store.move(before["2@example.org"], folder, arrived.uidvalidity, arrived.uid)
-        mirror.sync()
-        assert mirror.ids() == before
+    lied.server.twist = moving
+    with lied.mirror.connect() as upstream:
+        arrived = upstream.move(lied.place, b"Work")
+    assert arrived.uid is None
+    folder = next(folder.id for folder in lied.mirror.store.folders() if folder.name == "Work")
+    assert not lied.mirror.store.move(before["2@example.org"], folder, arrived.uidvalidity, arrived.uid)
+    lied.mirror.sync()
+    assert lied.mirror.ids() == before
 
 
-def test_move_that_the_server_only_says_it_made_is_refused(
-    password_file: Path, make_mirror: Callable[[Provider], Mirror]
-) -> None:
-    with LyingImap(capability="IMAP4rev1 AUTH=PLAIN MOVE") as server:
-        server.fill("INBOX", 1)
-        server.fill("Work")
-        mirror = make_mirror(provider_at(server.port, "alice", password_file))
-        mirror.sync()
-        place = mirror.store.place(mirror.ids()["1@example.org"])
-        assert place is not None
-        server.twist = lambda command, answer: b"TAG OK moved\r\n" if command.startswith("UID MOVE") else answer
-        with mirror.connect() as upstream, pytest.raises(UpstreamRefused):
-            upstream.move(place, b"Work")
+@pytest.mark.parametrize("lied", ["MOVE"], indirect=True)
+def test_move_that_the_server_only_says_it_made_is_refused(lied: Lied) -> None:
+    lied.server.twist = lambda command, answer: b"TAG OK moved\r\n" if command.startswith("UID MOVE") else answer
+    with lied.mirror.connect() as upstream, pytest.raises(UpstreamRefused):
+        upstream.move(lied.place, b"Work")
 
 
 def test_repeated_move_finds_what_the_earlier_try_has_moved(box: Box) -> None:
@@ -228,27 +236,19 @@ def test_repeated_copy_takes_nothing_for_it_that_only_looks_like_it(
         assert box.subjects("Work") == ["owt", "two"]
 
 
-def test_copy_that_the_server_only_says_it_made_leaves_the_original_unmarked(
-    password_file: Path, make_mirror: Callable[[Provider], Mirror]
-) -> None:
-    with LyingImap(capability="IMAP4rev1 AUTH=PLAIN") as server:
-        server.fill("INBOX", 1)
-        server.fill("Work")
-        mirror = make_mirror(provider_at(server.port, "alice", password_file))
-        mirror.sync()
-        place = mirror.store.place(mirror.ids()["1@example.org"])
-        assert place is not None
-        stored: list[str] = []
+@pytest.mark.parametrize("lied", [""], indirect=True)
+def test_copy_that_the_server_only_says_it_made_leaves_the_original_unmarked(lied: Lied) -> None:
+    stored: list[str] = []
 
-        def lying(command: str, answer: bytes) -> bytes:
-            if command.startswith("UID STORE"):
-                stored.append(command)
-            return b"TAG OK copied\r\n" if command.startswith("UID COPY") else answer
+    def lying(command: str, answer: bytes) -> bytes:
+        if command.startswith("UID STORE"):
+            stored.append(command)
+        return b"TAG OK copied\r\n" if command.startswith("UID COPY") else answer
 
-        server.twist = lying
-        with mirror.connect() as upstream, pytest.raises(UpstreamRefused):
-            upstream.move(place, b"Work")
-        assert stored == []
+    lied.server.twist = lying
+    with lied.mirror.connect() as upstream, pytest.raises(UpstreamRefused):
+        upstream.move(lied.place, b"Work")
+    assert stored == []
 
 
 def test_message_id_is_found_where_it_is_and_nowhere_else(box: Box) -> None:

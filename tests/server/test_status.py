@@ -9,8 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from server.cli import main
-from tests.mirror.test_lying_servers import replaced
-from tests.servers.lying import LyingImap
+from tests.servers.lying import LyingImap, replaced
 from tests.servers.ports import PASSWORD, free_port
 
 CONFIGURATION = """

@@ -14,6 +14,34 @@ Twist = Callable[[str, bytes], bytes | None]
 """(command without its tag, the honest answer) -> the answer; None hangs up."""
 
 
+def inserted(pattern: str, before: bytes, times: int = 1) -> Callable[[str, bytes], bytes]:
+    """A twist that says something more ahead of the answers to some commands."""
+    left = times
+
+    def twist(command: str, answer: bytes) -> bytes:
+        nonlocal left
+        if re.match(pattern, command) and left:
+            left -= 1
+            return before + answer
+        return answer
+
+    return twist
+
+
+def replaced(pattern: str, by: bytes, times: int = 1_000) -> Callable[[str, bytes], bytes]:
+    """A twist that answers some commands otherwise."""
+    left = times
+
+    def twist(command: str, answer: bytes) -> bytes:
+        nonlocal left
+        if re.match(pattern, command) and left:
+            left -= 1
+            return by
+        return answer
+
+    return twist
+
+
 def mail(number: int, text: str = "Text") -> bytes:
     """A small message, its Message-ID made from a number."""
     head = f"From: a@example.org\r\nSubject: mail {number}\r\nMessage-ID: <{number}@example.org>\r\n\r\n"
