@@ -76,12 +76,8 @@ class Upstream(Mailbox):
         return self._move(place, to, repeated) if self.has("MOVE") else self._copy_away(place, to, repeated)
 
     def _move(self, place: Place, to: bytes, repeated: bool) -> Arrived:
-        try:
-            self._verify(place, writable=True)
-        except MessageChanged:
-            if repeated and (there := self._find(place, to)) is not None:
-                return there
-            raise
+        if (there := self._moved_earlier(place, to, repeated)) is not None:
+            return there
         answer = self._run("UID", b"MOVE %d %s" % (place.uid, answers.quoted(to)))
         copied = self._copied(answer.get("COPYUID", []), place.uid)
         # A MOVE of a uid that is gone answers OK too, and Outlook.com sends COPYUID without uids.
@@ -92,6 +88,16 @@ class Upstream(Mailbox):
             self._run("UID", b"MOVE %d %s" % (copied.uid, answers.quoted(place.folder_raw)))
             raise MessageChanged("the folder was made anew while the message was moved; what was moved is back")
         return copied
+
+    def _moved_earlier(self, place: Place, to: bytes, repeated: bool) -> Arrived | None:
+        """Where an earlier try has put the message; None: it is where the mirror has it, in the folder that is open."""
+        try:
+            self._verify(place, writable=True)
+        except MessageChanged:
+            if repeated and (there := self._find(place, to)) is not None:
+                return there
+            raise
+        return None
 
     def _is_same(self, place: Place, folder: bytes, arrived: Arrived) -> bool:
         """Whether what arrived in a folder is this message; servers may give it another date there, and size."""
@@ -104,12 +110,8 @@ class Upstream(Mailbox):
         return all(_has_message_id(block, place.message_id) for block in blocks.values())
 
     def _copy_away(self, place: Place, to: bytes, repeated: bool) -> Arrived:
-        try:
-            self._verify(place, writable=True)
-        except MessageChanged:
-            if repeated and (there := self._find(place, to)) is not None:
-                return there
-            raise
+        if (there := self._moved_earlier(place, to, repeated)) is not None:
+            return there
         header = self._sections([place.uid], b"BODY.PEEK[HEADER]").get(place.uid, b"")
         there = self._find(place, to, header) if repeated else None
         if there is None:
