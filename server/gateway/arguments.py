@@ -18,6 +18,12 @@ Key = Annotated[
     Field(description="A word of your own for this mail: calling again with the same one does not send it twice."),
 ]
 
+HtmlBody = Annotated[LongText | None, Field(description="HTML body, beside the plain text.")]
+AppendToSent = Annotated[bool, Field(description="Keep a copy in the Sent folder in any case.")]
+AppendFolder = Annotated[
+    Text | None, Field(description="The Sent folder by its name, for copies are kept in no other.")
+]
+
 
 class ListAccounts(Arguments):
     """Nothing to say."""
@@ -75,16 +81,13 @@ class SendEmail(Arguments):
     body: Annotated[LongText, Field(description="Plain text body.")]
     cc: Annotated[Addresses | None, Field(description="CC addresses.")] = None
     bcc: Annotated[Addresses | None, Field(description="BCC addresses: only the mail server learns of them.")] = None
-    html_body: Annotated[LongText | None, Field(description="HTML body, beside the plain text.")] = None
+    html_body: HtmlBody = None
     attachments: Annotated[
         Annotated[list[Text], BeforeValidator(one_or_more), Field(max_length=50)] | None,
         Field(description="Files within your workspace to attach, for example invoices/2026/17.pdf"),
     ] = None
-    append_to_sent: Annotated[bool, Field(description="Keep a copy in the Sent folder in any case.")] = False
-    append_folder: Annotated[
-        Text | None,
-        Field(description="The Sent folder by its name, for copies are kept in no other."),
-    ] = None
+    append_to_sent: AppendToSent = False
+    append_folder: AppendFolder = None
     idempotency_key: Key = None
 
 
@@ -100,12 +103,9 @@ class ReplyEmail(Arguments):
         Annotated[list[Text], BeforeValidator(one_or_more), Field(max_length=200)] | None,
         Field(description="Thread references, oldest first; taken from the mail replied to when left out."),
     ] = None
-    html_body: Annotated[LongText | None, Field(description="HTML body, beside the plain text.")] = None
-    append_to_sent: Annotated[bool, Field(description="Keep a copy in the Sent folder in any case.")] = False
-    append_folder: Annotated[
-        Text | None,
-        Field(description="The Sent folder by its name, for copies are kept in no other."),
-    ] = None
+    html_body: HtmlBody = None
+    append_to_sent: AppendToSent = False
+    append_folder: AppendFolder = None
     idempotency_key: Key = None
 
 
