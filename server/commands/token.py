@@ -48,7 +48,7 @@ def token_new(
                 profile,
                 provider=provider,
                 name=name,
-                taken=[each.name for each in settings.tokens],
+                configured=settings.tokens,
                 expires=None if expires is None else time.time() + expires.total_seconds(),
             )
     except ValueError as exc:
@@ -91,7 +91,7 @@ def token_list(config_path: Path | None, as_json: bool) -> None:
 def token_revoke(config_path: Path | None, name: str) -> None:
     """Make a token worthless from the next request on, for ever, wherever it was written down."""
     with _changing(config_path) as (settings, state):
-        state.revoke(name, configured=[each.name for each in settings.tokens])
+        state.revoke(name, configured=settings.tokens)
     click.echo(f"token {name} is revoked")
 
 
@@ -101,7 +101,7 @@ def token_revoke(config_path: Path | None, name: str) -> None:
 def token_pause(config_path: Path | None, name: str) -> None:
     """Make a token worthless from the next request on, until it is resumed."""
     with _changing(config_path) as (settings, state):
-        state.pause(name, configured=[each.name for each in settings.tokens])
+        state.pause(name, configured=settings.tokens)
     click.echo(f"token {name} is paused; postmirror token resume {name} lets it in again")
 
 
@@ -111,7 +111,7 @@ def token_pause(config_path: Path | None, name: str) -> None:
 def token_resume(config_path: Path | None, name: str) -> None:
     """Let a paused token in again."""
     with _changing(config_path) as (settings, state):
-        state.resume(name, configured=[each.name for each in settings.tokens])
+        state.resume(name, configured=settings.tokens)
     click.echo(f"token {name} is valid again")
 
 

@@ -204,9 +204,8 @@ class Setup:
                     if logged_in.tokens is not None:
                         grants = Grants(state, DataKey(settings.server.data_dir))
                         grants.put(account.user, account.name, logged_in.tokens)
-                    taken = [token.name for token in settings.tokens]
                     name, token = state.issue_token(
-                        account.user, self._answers.profile, provider=account.name, taken=taken
+                        account.user, self._answers.profile, provider=account.name, configured=settings.tokens
                     )
                 finally:
                     state.close()

@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -76,17 +76,17 @@ class StoredTokens(StateFile):
         *,
         provider: str | None = None,
         name: str | None = None,
-        taken: Collection[str] = (),
+        configured: Sequence[Token] = (),
         expires: float | None = None,
     ) -> tuple[str, str]:
         """(name, secret) of a new token; the secret is stored nowhere and cannot be shown again.
 
-        taken: names that the configuration file uses. expires: seconds since 1970. Raises TokenExists for a name in
+        configured: the tokens of the configuration file. expires: seconds since 1970. Raises TokenExists for a name in
         use, revoked ones included.
         """
         secret = _new_secret()
         chosen = name or f"{user}-{profile}-{secrets.token_hex(3)}"
-        if chosen in taken:
+        if any(token.name == chosen for token in configured):
             raise TokenExists(f"the configuration file has a token {chosen!r} already: choose another --name")
         Token(name=chosen, sha256=digest(secret), user=user, provider=provider, profile=profile)
         with self._writing() as db:
@@ -103,10 +103,10 @@ class StoredTokens(StateFile):
             )
         return chosen, secret
 
-    def revoke(self, name: str, *, configured: Collection[str] = ()) -> None:
+    def revoke(self, name: str, *, configured: Sequence[Token] = ()) -> None:
         """From the next request on, that token counts no more, wherever it was written down.
 
-        configured: names that the configuration file uses. Raises TokenUnknown for a name nobody knows.
+        configured: the tokens of the configuration file. Raises TokenUnknown for a name nobody knows.
         """
         self._must_know(name, configured)
         with self._writing() as db:
@@ -114,13 +114,13 @@ class StoredTokens(StateFile):
                 "INSERT INTO revocation (name, at) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (name, time.time())
             )
 
-    def pause(self, name: str, *, configured: Collection[str] = ()) -> None:
+    def pause(self, name: str, *, configured: Sequence[Token] = ()) -> None:
         """From the next request on, that token does not count, until it is resumed. Raises TokenUnknown."""
         self._must_know(name, configured)
         with self._writing() as db:
             db.execute("INSERT INTO pause (name, at) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (name, time.time()))
 
-    def resume(self, name: str, *, configured: Collection[str] = ()) -> None:
+    def resume(self, name: str, *, configured: Sequence[Token] = ()) -> None:
         """A paused token counts again. Raises TokenUnknown, and TokenRevoked for one that never will."""
         self._must_know(name, configured)
         self._must_not_be_revoked(name)
@@ -132,7 +132,7 @@ class StoredTokens(StateFile):
 
         Raises TokenUnknown and TokenRevoked.
         """
-        self._must_know(name, [token.name for token in configured])
+        self._must_know(name, configured)
         self._must_not_be_revoked(name)
         secret, now = _new_secret(), time.time()
         first = [token.sha256 for token in configured if token.name == name]
@@ -211,8 +211,10 @@ class StoredTokens(StateFile):
             return None
         return None if self._select(_STOPPED, (found.name,)) else found
 
-    def _must_know(self, name: str, configured: Collection[str]) -> None:
-        if name not in configured and not self._select("SELECT 1 FROM token WHERE name = ?", (name,)):
+    def _must_know(self, name: str, configured: Sequence[Token]) -> None:
+        if not any(token.name == name for token in configured) and not self._select(
+            "SELECT 1 FROM token WHERE name = ?", (name,)
+        ):
             raise TokenUnknown(f"there is no token {name!r}")
 
     def _must_not_be_revoked(self, name: str) -> None:

@@ -219,7 +219,7 @@ def test_a_token_of_the_file_works_and_can_be_revoked(config_file: ConfigFile) -
         assert post(door, headers).status_code == 401
         config_file.write(more=token)
         assert post(door, headers).status_code == 200
-        door.state.revoke("laptop", configured={"laptop"})
+        door.state.revoke("laptop", configured=door.live.in_force().settings.tokens)
         assert post(door, headers).status_code == 401
 
 

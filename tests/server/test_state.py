@@ -47,7 +47,7 @@ def test_a_token_is_found_after_a_restart_and_gone_once_revoked(state: State, da
 def test_a_revocation_overrides_a_token_of_the_configuration_file(state: State) -> None:
     token = Token(name="laptop", sha256=digest("secret"), user="alice", profile="assistant")
     assert state.find_token(digest("secret"), [token]) == token
-    state.revoke("laptop", configured={"laptop"})
+    state.revoke("laptop", configured=[token])
     assert state.find_token(digest("secret"), [token]) is None
 
 
@@ -57,7 +57,12 @@ def test_a_name_is_used_once_even_after_it_was_revoked(state: State) -> None:
     with pytest.raises(TokenExists):
         state.issue_token("alice", "assistant", name="laptop")
     with pytest.raises(TokenExists):
-        state.issue_token("alice", "assistant", name="desk", taken={"desk"})
+        state.issue_token(
+            "alice",
+            "assistant",
+            name="desk",
+            configured=[Token(name="desk", sha256="0" * 64, user="alice", profile="assistant")],
+        )
 
 
 def test_revoking_a_name_that_nobody_knows_is_an_error(state: State) -> None:
@@ -81,7 +86,7 @@ def test_a_file_that_was_replaced_counts_from_the_next_call_on(state: State, dat
     _, later = state.issue_token("alice", "assistant", name="later")
     backup = State(tmp_path / "backup")
     _, other = backup.issue_token("alice", "assistant", name="other")
-    backup.revoke("kept", configured=["kept"])
+    backup.revoke("kept", configured=[Token(name="kept", sha256=digest(kept), user="alice", profile="assistant")])
     backup.close()
     (tmp_path / "backup" / "state.db").rename(data_dir / "state.db")
     assert [state.find_token(digest(secret), ()) is not None for secret in (kept, later, other)] == [False, False, True]

@@ -47,9 +47,9 @@ def test_a_token_of_the_configuration_ends_when_it_expires(state: State) -> None
 @pytest.mark.parametrize("name", ["laptop", "desk"])
 def test_a_paused_token_does_not_count_until_it_is_resumed(state: State, name: str) -> None:
     secret = "desk-secret" if name == "desk" else state.issue_token("alice", "assistant", name=name)[1]
-    state.pause(name, configured={"desk"})
+    state.pause(name, configured=[CONFIGURED])
     assert finds(state, secret) is None
-    state.resume(name, configured={"desk"})
+    state.resume(name, configured=[CONFIGURED])
     assert finds(state, secret) == name
 
 
@@ -64,7 +64,7 @@ def test_the_old_secret_works_for_the_overlap(state: State, name: str, monkeypat
     assert [finds(state, each) for each in (first, second, third)] == [name, None, name]
     monkeypatch.setattr("time.time", lambda: real() + 61)
     assert [finds(state, each) for each in (first, second, third)] == [None, None, name]
-    state.revoke(name, configured={"desk"})
+    state.revoke(name, configured=[CONFIGURED])
     assert finds(state, third) is None
 
 
