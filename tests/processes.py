@@ -1,8 +1,28 @@
 """Processes under test: waiting for what they do, and finding what they started."""
 
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+_HOLDER = """
+import fcntl, os, sys, time
+fcntl.flock(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@contextmanager
+def holding(lock: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that holds a lock file and does nothing else, for the length of a block."""
+    with subprocess.Popen([sys.executable, "-c", _HOLDER, str(lock)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
 
 
 def until(true: Callable[[], bool], seconds: float = 90) -> None:

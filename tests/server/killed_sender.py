@@ -17,16 +17,17 @@ from server.sending import outbox
 from server.state.store import State
 from tests.servers.ports import PASSWORD
 
-STEPS = (
-    "before the journal",
-    "journalled",
-    "before handing over",
-    "handed over",
-    "answered",
-    "settled",
-    "copy appended",
-    "copy settled",
-)
+STEPS = {
+    "before the journal": ("begin_submission", "before"),
+    "journalled": ("begin_submission", "after"),
+    "before handing over": ("hand_over", "before"),
+    "handed over": ("hand_over", "after"),
+    "answered": ("submit", "after"),
+    "settled": ("settle_submission", "after"),
+    "copy appended": ("settle_copy", "before"),
+    "copy settled": ("settle_copy", "after"),
+}
+"""Where it dies: by a name, before or after which call."""
 DRAFT = Draft("alice@example.org", ("bob@example.org",), "Hi", "Hello.", bcc=("carol@example.org",))
 _CONFIGURATION = """
 [server]
@@ -60,12 +61,12 @@ def _die(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _dying(owner: Any, name: str, *, first: bool) -> None:
+def _dying(owner: Any, name: str, when: str) -> None:
     """From now on, calling this ends the process, before or after it does its work."""
     real: Callable[..., Any] = getattr(owner, name)
 
     def dying(*arguments: Any, **named: Any) -> Any:
-        if first:
+        if when == "before":
             _die()
         answer = real(*arguments, **named)
         _die()
@@ -81,23 +82,8 @@ def main() -> None:
     live = LiveSettings(config, load_settings)
     state = State(live.in_force().settings.server.data_dir)
     parts = Parts.open(live, state)
-    match step:
-        case "before the journal":
-            _dying(state, "begin_submission", first=True)
-        case "journalled":
-            _dying(state, "begin_submission", first=False)
-        case "before handing over":
-            _dying(state, "hand_over", first=True)
-        case "handed over":
-            _dying(state, "hand_over", first=False)
-        case "answered":
-            _dying(sending, "submit", first=False)
-        case "settled":
-            _dying(state, "settle_submission", first=False)
-        case "copy appended":
-            _dying(state, "settle_copy", first=True)
-        case "copy settled":
-            _dying(state, "settle_copy", first=False)
+    name, when = STEPS[step]
+    _dying(sending if name == "submit" else state, name, when)
     parts.outbound.send(Authenticator(live, state).by_name("alice", "assistant", "work"), DRAFT, "key")
 
 

@@ -1,10 +1,7 @@
 """After `forget` no byte of the data directory tells of a mailbox, and nothing of another one is missing."""
 
 import sqlite3
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +11,7 @@ from mirror.store import Store
 from server import forgetting
 from server.state.journal import Entry
 from server.state.store import State
+from tests.processes import holding
 from tests.server.doctor.installation import Installation
 from tests.server.door import Folder, Mail, fill_mirror
 from tests.server.test_backup import run
@@ -113,31 +111,11 @@ def test_what_nobody_knows(installation: Installation, name: str) -> None:
     assert installation.mirror.exists()
 
 
-_KEEPER = """
-import fcntl, os, sys, time
-fcntl.flock(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
-print("held", flush=True)
-time.sleep(600)
-"""
-
-
-@pytest.fixture
-def keeper(installation: Installation) -> Iterator[subprocess.Popen[str]]:
-    """A process that keeps the mirror."""
-    command = [sys.executable, "-c", _KEEPER, str(installation.mirror / "lock")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        yield process
-        process.kill()
-
-
-def test_a_mirror_that_is_kept_stays_whole(
-    installation: Installation, keeper: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mirror_that_is_kept_stays_whole(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forgetting, "PATIENCE", 0.3)
-    before = time.monotonic()
-    done = run("forget", "alice/work", "--yes", "--config", installation.config)
+    with holding(installation.mirror / "lock") as keeper:
+        before = time.monotonic()
+        done = run("forget", "alice/work", "--yes", "--config", installation.config)
     assert done.exit_code == 1
     assert str(keeper.pid) in done.output
     assert "remove the mailbox from the configuration" in done.output

@@ -25,15 +25,8 @@ from server.audit.log import Audit
 from server.doctor.disk import judge_room
 from server.doctor.versions import judge_sqlite
 from server.key import DataKey
-from tests.processes import until
+from tests.processes import holding, until
 from tests.server.doctor.installation import Installation
-
-_HOLDER = """
-import fcntl, os, sys, time
-fcntl.flock(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600), fcntl.LOCK_EX)
-print("held", flush=True)
-time.sleep(600)
-"""
 
 
 @pytest.fixture
@@ -215,12 +208,8 @@ def test_a_port_that_another_program_has(installation: Installation) -> None:
 @pytest.fixture
 def holder(installation: Installation) -> Iterator[subprocess.Popen[str]]:
     """A process that holds the lock of serve, and answers nobody."""
-    command = [sys.executable, "-c", _HOLDER, str(installation.data_dir / "serve.lock")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
+    with holding(installation.data_dir / "serve.lock") as process:
         yield process
-        process.kill()
 
 
 def test_a_serve_that_holds_its_lock_and_hangs(installation: Installation, holder: subprocess.Popen[str]) -> None:
