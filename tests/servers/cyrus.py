@@ -5,17 +5,10 @@ Any user name logs in with any password and has a mailbox of its own.
 
 import os
 import pwd
-import shutil
-import signal
 import subprocess
-import tempfile
-from contextlib import suppress
-from pathlib import Path
-from typing import Self
 
-from tests.servers.packages import Unpacked, mail_user
-from tests.servers.ports import HOST, PASSWORD, free_port, wait_for_greeting
-from tests.servers.second_client import SecondClient
+from tests.servers.packages import UnpackedServer, mail_user
+from tests.servers.ports import HOST, wait_for_greeting
 
 _PACKAGES = ("cyrus-common", "cyrus-imapd", "libical3", "libpcre3", "libpq5", "libwrap0", "libxapian30")
 _BIN = "usr/lib/cyrus/bin"
@@ -53,40 +46,18 @@ EVENTS {{
 """
 
 
-class Cyrus:
-    """One Cyrus on loopback. prefix: what the names of a user's folders begin with."""
-
-    host = HOST
-    password = PASSWORD
-    prefix = ""
-    delimiter = "/"
+class Cyrus(UnpackedServer):
+    """One Cyrus on loopback."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="cyrus-"))
-        self.folder.chmod(0o755)
-        self.port = free_port()
-        try:
-            self._unpacked = Unpacked(self.folder / "packages", _PACKAGES)
-            self._master = self._unpacked.program(f"{_BIN}/master")
-            self._unpacked.program(f"{_BIN}/imapd")
-        except BaseException:
-            shutil.rmtree(self.folder)
-            raise
-        self._process: subprocess.Popen[bytes] | None = None
+        super().__init__(_PACKAGES, [f"{_BIN}/master", f"{_BIN}/imapd"])
+        self._master = self._programs[0]
         for name in ("state", "state/socket", "mail", "run"):
             (self.folder / name).mkdir()
             os.chown(self.folder / name, mail_user(), -1)
         values = {"folder": self.folder, "bin": self._master.parent, "host": HOST, "port": self.port}
         (self.folder / "imapd.conf").write_text(_IMAPD.format(**values), "utf-8")
         (self.folder / "cyrus.conf").write_text(_MASTER.format(**values), "utf-8")
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.stop()
-        shutil.rmtree(self.folder)
 
     def start(self) -> None:
         """Start it, with the mail it had; returns when it greets."""
@@ -110,15 +81,3 @@ class Cyrus:
         except TimeoutError as exc:
             self.stop()
             raise RuntimeError(f"Cyrus does not start:\n{(self.folder / 'start.log').read_text()}") from exc
-
-    def stop(self) -> None:
-        """End it and the processes it started. Does nothing when it is stopped."""
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-            self._process = None
-
-    def client(self, user: str) -> SecondClient:
-        """A plain IMAP session of this user, logged in."""
-        return SecondClient(self.port, user, PASSWORD)

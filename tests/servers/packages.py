@@ -2,11 +2,18 @@
 
 import os
 import shutil
+import signal
 import subprocess
+import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 import pytest
+
+from tests.servers.ports import HOST, PASSWORD, free_port
+from tests.servers.second_client import SecondClient
 
 DOWNLOADS = Path(__file__).parents[2] / ".servers"
 NOBODY = 65_534
@@ -44,3 +51,51 @@ class Unpacked:
 def mail_user() -> int:
     """Who a server runs as that refuses to run as root: nobody, else whoever runs the tests."""
     return NOBODY if os.geteuid() == 0 else os.geteuid()
+
+
+class UnpackedServer:
+    """An IMAP server on loopback that runs from packages in a folder of its own; `start` is each server's own.
+
+    prefix: what the names of a user's folders begin with.
+    """
+
+    host = HOST
+    password = PASSWORD
+    prefix = ""
+    delimiter = "/"
+
+    def __init__(self, packages: Sequence[str], programs: Sequence[str]) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{type(self).__name__.lower()}-"))
+        self.folder.chmod(0o755)
+        self.port = free_port()
+        try:
+            self._unpacked = Unpacked(self.folder / "packages", packages)
+            self._programs = [self._unpacked.program(each) for each in programs]
+        except BaseException:
+            shutil.rmtree(self.folder)
+            raise
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+        shutil.rmtree(self.folder)
+
+    def start(self) -> None:
+        """Start it, with the mail it had; returns when it greets."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """End it and the processes it started. Does nothing when it is stopped."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def client(self, user: str) -> SecondClient:
+        """A plain IMAP session of this user, logged in."""
+        return SecondClient(self.port, user, PASSWORD)
