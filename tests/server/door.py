@@ -34,6 +34,17 @@ from server.live import LiveSettings
 from server.serve import http_options
 from server.state.store import State
 
+ONE_ACCOUNT = """
+[users.alice.providers.work]
+address = "alice@example.org"
+imap = {{ host = "127.0.0.1", port = 9, security = "plain" }}
+
+[server]
+data_dir = "{data_dir}"
+port = {port}
+"""
+"""The beginning of a configuration file that tests edit: one mailbox, whose server does not answer."""
+
 MODERN = "2026-07-28"
 HANDSHAKE = "2025-11-25"
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 from config.settings import load_settings
 from server.live import LiveSettings
 from server.state.store import digest
-from tests.server.door import HANDSHAKE, Door, Folder, Mail, fill_mirror, settings_for
+from tests.server.door import HANDSHAKE, ONE_ACCOUNT, Door, Folder, Mail, fill_mirror, settings_for
 from tests.server.test_relay import uid_of
 from tests.servers.ports import free_port
 
@@ -148,20 +148,15 @@ def test_health_says_ok_or_degraded_and_nothing_more(door: Door) -> None:
     assert door.http.get(f"{door.url}/healthz").json() == {"status": "degraded"}
 
 
-CONFIG = """
-[server]
-data_dir = "{data_dir}"
-port = {port}
-reload_grace = "{grace}"
-
-[users.alice.providers.work]
-address = "alice@example.org"
-imap = {{ host = "127.0.0.1", port = 9, security = "plain" }}
+CONFIG = (
+    ONE_ACCOUNT
+    + """reload_grace = "{grace}"
 
 [profiles.assistant]
 folders = [{{ match = "{match}", access = "read" }}]
 {more}
 """
+)
 
 
 class ConfigFile:

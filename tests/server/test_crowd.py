@@ -17,21 +17,17 @@ from config.settings import load_settings
 from server.state.store import State
 from server.tool import READING_THREADS
 from tests.processes import until
-from tests.server.door import Caller, Folder, Mail, fill_mirror, modern_call
+from tests.server.door import ONE_ACCOUNT, Caller, Folder, Mail, fill_mirror, modern_call
+from tests.server.serve_process import memory, serve_process
 from tests.servers.ports import free_port
 
-CONFIG = """
-[server]
-data_dir = "data"
-port = {port}
-
-[users.alice.providers.work]
-address = "alice@example.org"
-imap = {{ host = "127.0.0.1", port = 9, security = "plain" }}
-
+CONFIG = (
+    ONE_ACCOUNT
+    + """
 [profiles.assistant]
 folders = [{{ match = "*", access = "read" }}]
 """
+)
 
 
 class Crowd:
@@ -78,7 +74,7 @@ def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, list[s
     port = free_port()
     config = folder / "postmirror.toml"
     config.touch(mode=0o600)
-    config.write_text(CONFIG.format(port=port))
+    config.write_text(CONFIG.format(data_dir="data", port=port))
     settings = load_settings(config)
     settings.server.data_dir.mkdir(mode=0o700)
     mails = [Mail(f"subject {each}", text="word " * 500, minutes=each) for each in range(40)]
@@ -86,25 +82,8 @@ def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, list[s
     state = State(settings.server.data_dir)
     secrets = [state.issue_token("alice", "assistant")[1] for _ in range(10)]
     state.close()
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "server.cli", "serve", "--config", str(config)], stdout=log, stderr=log
-        )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        until(lambda: is_open(url))
+    with serve_process(config, settings.server) as (process, url):
         yield process, f"{url}/mcp", secrets, uids_of(f"{url}/mcp", secrets[0])
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def is_open(url: str) -> bool:
-    """Whether the server answers."""
-    try:
-        return httpx2.get(f"{url}/healthz").status_code == 200
-    except httpx2.TransportError:
-        return False
 
 
 def uids_of(url: str, secret: str) -> list[str]:
@@ -121,12 +100,6 @@ def handles(pid: int) -> tuple[int, int]:
         with suppress(FileNotFoundError):
             kinds.append(str(each.readlink()).startswith("socket:"))
     return kinds.count(True), kinds.count(False)
-
-
-def memory(pid: int) -> float:
-    """Resident megabytes of a process."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1_024 for line in lines if line.startswith("VmRSS"))
 
 
 @pytest.mark.parametrize(

@@ -7,22 +7,17 @@ import pytest
 from config.settings import load_settings
 from server.live import LiveSettings
 from server.relay import BAD_CURSOR, NO_MESSAGE
-from tests.server.door import Door, Folder, Mail, fill_mirror
+from tests.server.door import ONE_ACCOUNT, Door, Folder, Mail, fill_mirror
 from tests.servers.ports import free_port
 
-CONFIG = """
-[server]
-data_dir = "{data_dir}"
-port = {port}
-
-[users.alice.providers.work]
-address = "alice@example.org"
-imap = {{ host = "127.0.0.1", port = 9, security = "plain" }}
-
+CONFIG = (
+    ONE_ACCOUNT
+    + """
 [profiles.assistant]
 folders = [{{ match = "*", access = "write" }}]
 content = {{ from_deny = [{denied}], attachments = {{}}, attachment_links = "signed" }}
 """
+)
 MALLORY = "Mallory <mallory@evil.example>"
 REPORT = (("mallory.pdf", "application/pdf", b"%PDF"),)
 

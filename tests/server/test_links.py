@@ -14,23 +14,18 @@ from server.audit.report import tail
 from server.gate import FAILURES
 from server.live import LiveSettings
 from tests.processes import until
-from tests.server.door import Door, Folder, Mail, fill_mirror
+from tests.server.door import ONE_ACCOUNT, Door, Folder, Mail, fill_mirror
 from tests.servers.ports import free_port
 
 PDF = b"%PDF-1.7 " + bytes(range(256)) * 40
-CONFIG = """
-[server]
-data_dir = "{data_dir}"
-port = {port}
-
-[users.alice.providers.work]
-address = "alice@example.org"
-imap = {{ host = "127.0.0.1", port = 9, security = "plain" }}
-
+CONFIG = (
+    ONE_ACCOUNT
+    + """
 [profiles.assistant]
 folders = [{{ match = "{match}", access = "read" }}]
 content = {{ attachments = {attachments}, attachment_links = "{links}" }}
 """
+)
 
 
 class Site:

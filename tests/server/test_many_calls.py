@@ -15,10 +15,9 @@ import pytest
 from config.settings import load_settings
 from mirror.mirrored import State as Mirrored
 from server.state.store import State
-from tests.processes import until
 from tests.server.door import Caller, Folder, Mail, fill_mirror
 from tests.server.every_tool import EVERY_TOOL
-from tests.server.test_crowd import is_open, memory
+from tests.server.serve_process import memory, serve_process
 from tests.servers.ports import free_port
 
 CONFIG = """
@@ -83,17 +82,8 @@ def serving(
     opened = State(settings.server.data_dir)
     secrets = {profile: opened.issue_token("alice", profile, provider="work")[1] for profile in settings.profiles}
     opened.close()
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "server.cli", "serve", "--config", str(config)], stdout=log, stderr=log
-        )
-    url = f"http://127.0.0.1:{port}"
-    try:
-        until(lambda: is_open(url))
+    with serve_process(config, settings.server) as (process, url):
         yield process, url, secrets
-    finally:
-        process.terminate()
-        process.wait(30)
 
 
 class Generated:

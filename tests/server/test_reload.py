@@ -12,23 +12,18 @@ import pytest
 from config.settings import load_settings
 from server.live import STABLE_SECONDS, LiveSettings
 from tests.processes import until
-from tests.server.door import Door, Folder, Mail, fill_mirror, modern_call
+from tests.server.door import ONE_ACCOUNT, Door, Folder, Mail, fill_mirror, modern_call
 from tests.servers.ports import free_port
 
 CLIENTS = 50
-CONFIG = """
-[server]
-data_dir = "{data_dir}"
-port = {port}
-
-[users.alice.providers.work]
-address = "alice@example.org"
-imap = {{ host = "127.0.0.1", port = 9, security = "plain" }}
-
+CONFIG = (
+    ONE_ACCOUNT
+    + """
 [profiles.assistant]
 folders = [{{ match = "{match}", access = "read" }}]
 {more}
 """
+)
 CALLS = [
     ("list_folders", {}),
     ("list_messages", {"folder": "INBOX"}),
