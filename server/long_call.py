@@ -1,8 +1,8 @@
 """Calls that take long: a tool tells how far it is, and stops when nobody waits for the answer any more.
 
-A tool runs on a thread and calls `still_wanted` between two steps of anything that may take long. What it tells goes
-to the client when the client asked for it with a progress token; a client that reads slowly holds up no thread, since
-only the newest step is kept for it.
+A tool that may take long runs on a thread and calls `still_wanted` between two steps. What it tells goes to the client
+when the client asked for it with a progress token; a client that reads slowly holds up no thread, since only the newest
+step is kept for it.
 """
 
 import asyncio
@@ -83,13 +83,17 @@ def still_wanted(done: float, total: float | None, doing: str) -> None:
         call.look(Step(done, total, doing))
 
 
+def wants_steps(context: ServerRequestContext[Any]) -> bool:
+    """Whether the client asked to be told how far the call is."""
+    return bool(context.meta and context.meta.get("progress_token") is not None)
+
+
 async def on_thread(context: ServerRequestContext[Any], work: Callable[[], T], limiter: anyio.CapacityLimiter) -> T:
     """What work returns, called on a thread as a call that may take long."""
-    wants_steps = bool(context.meta and context.meta.get("progress_token") is not None)
-    call = LongCall(context, anyio.Event() if wants_steps else None)
+    call = LongCall(context, anyio.Event() if wants_steps(context) else None)
     reset = _current.set(call)
     try:
-        if not wants_steps:
+        if call.news is None:
             return await anyio.to_thread.run_sync(work, limiter=limiter)
         async with anyio.create_task_group() as group:
             group.start_soon(call.tell)

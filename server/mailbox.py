@@ -8,12 +8,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from mirror.errors import QueryTooSlow
 from mirror.mirrored import FolderState, MirroredMessage
 from mirror.query.order import Position
 from mirror.query.reader import Reader
 from mirror.query.searching import Page
 from mirror.query.tree import Query
 from server.auth import Caller
+from server.brief_call import NotBrief, time_left, will_take_long
 from server.key import DataKey
 from server.mirrors import Mirrors
 from server.policy import Access, Sight, folder_access, shows_whole, view, visible
@@ -64,7 +66,17 @@ class Mailbox:
         restricted = view(policy, self.now, query)
         since = None if policy.max_age is None else self.now - policy.max_age
         is_whole = shows_whole(policy, query)
-        page = self.reader.page(folder.id, query, after, limit, restricted, since, is_whole=is_whole)
+        if restricted is not None and not is_whole:
+            will_take_long()
+        within = time_left()
+        try:
+            page = self.reader.page(folder.id, query, after, limit, restricted, since, is_whole=is_whole, within=within)
+        except QueryTooSlow:
+            if within is None:
+                raise
+            raise NotBrief from None
+        if page.is_cut and within is not None:
+            raise NotBrief
         seen = page.messages if restricted is not None else map(Sight(policy, self.now), page.messages)
         return replace(page, messages=[told(message, policy) for message in seen if message is not None])
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from config.identity import mirror_folder
-from mirror.errors import StoreError
+from mirror.errors import MirrorCorrupt, StoreError
 from mirror.query.reader import Reader
 from mirror.store import Store
 from mirror.wake import wake
+from server.brief_call import will_take_long
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +50,17 @@ class Mirrors:
             inode = path.stat().st_ino
         except OSError:
             inode = 0
-        reader = self._take((user, provider), inode) or Reader(path)
+        reader = self._take((user, provider), inode)
+        if reader is None:
+            will_take_long()
+            reader = Reader(path)
         try:
             yield reader
-        except BaseException:
+        except (sqlite3.Error, MirrorCorrupt):
             reader.close()
+            raise
+        except BaseException:
+            self._give_back((user, provider), inode, reader)
             raise
         self._give_back((user, provider), inode, reader)
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from mirror.mirrored import FolderState, MirroredMessage, State
 from server.auth import Caller
+from server.brief_call import will_take_long
 from server.long_call import still_wanted
 from server.mailbox import Mailbox, Mailboxes, NoSuchMessage
 
@@ -46,6 +47,7 @@ class Reading:
             return compose(mailbox, folder, _find(mailbox, folder, uids))
 
     def _wait_for_text(self, caller: Caller, folder_name: str, uids: Sequence[str], missing: list[int]) -> None:
+        will_take_long()
         self._mailboxes.mirrors.want(caller.user, caller.provider, missing)
         # Waiting takes a thread: when too many wait already, the answer comes at once and says to ask again.
         if not self._waiters.acquire(blocking=False):

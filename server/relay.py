@@ -42,7 +42,7 @@ from server.shown import (
     people,
     piece_end,
 )
-from server.tool import CHANGES, READS, SENDS, Answer, Declined, Tool, tool_server
+from server.tool import CHANGES, READS, SENDS, Answer, Declined, Tool, reads_at_once, tool_server
 
 PAGE = 20
 
@@ -264,6 +264,7 @@ def relay_tools(relay: Relay) -> list[Tool[Any]]:
             ListFolders,
             relay.list_folders,
             READS,
+            is_brief=reads_at_once,
         ),
         Tool(
             "list_messages",
@@ -275,6 +276,7 @@ def relay_tools(relay: Relay) -> list[Tool[Any]]:
             ListMessages,
             relay.list_messages,
             READS,
+            is_brief=reads_at_once,
         ),
         Tool(
             "search_messages",
@@ -285,6 +287,7 @@ def relay_tools(relay: Relay) -> list[Tool[Any]]:
             SearchMessages,
             relay.search_messages,
             READS,
+            is_brief=reads_at_once,
         ),
         Tool(
             "read_message",
@@ -297,6 +300,7 @@ def relay_tools(relay: Relay) -> list[Tool[Any]]:
             ReadMessage,
             relay.read_message,
             READS,
+            is_brief=reads_at_once,
         ),
         Tool(
             "read_messages",
@@ -308,6 +312,7 @@ def relay_tools(relay: Relay) -> list[Tool[Any]]:
             ReadMessages,
             relay.read_messages,
             READS,
+            is_brief=reads_at_once,
         ),
         Tool(
             "send_message",

@@ -11,6 +11,7 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Generic, TypeVar
@@ -34,8 +35,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, V
 from config.profile import Profile
 from server.audit.log import Audit
 from server.auth import Caller
+from server.brief_call import NotBrief, briefly
 from server.live import ConfigurationLost
-from server.long_call import Abandoned, on_thread
+from server.long_call import Abandoned, on_thread, wants_steps
 
 log = logging.getLogger(__name__)
 
@@ -105,12 +107,25 @@ def _always(_: Profile) -> bool:
     return True
 
 
+def _never(_: Profile) -> bool:
+    return False
+
+
+def reads_at_once(profile: Profile) -> bool:
+    """Whether a read by this profile is usually over within milliseconds, and may be begun a second time.
+
+    Rewriting a text takes as long as the text is, and a read that is counted would be counted twice.
+    """
+    return not profile.content.rewrites and not profile.limits.count_reads
+
+
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A]):
     """One tool. description: product text, read by models. run: called on a thread, its result becomes the answer.
 
-    granted: whether what a profile may see and do leaves this tool something to do. operation: what has failed after a
-    fault of ours, in the error text that the gateway tools promise; "" for that of the others.
+    granted: whether what a profile may see and do leaves this tool something to do. is_brief: whether calls by a
+    profile are begun on the event loop's own thread (`server.brief_call`). operation: what has failed after a fault of
+    ours, in the error text that the gateway tools promise; "" for that of the others.
     """
 
     name: str
@@ -120,6 +135,7 @@ class Tool(Generic[A]):
     run: Callable[[Caller, A], Answer | Noted]
     annotations: ToolAnnotations
     granted: Callable[[Profile], bool] = _always
+    is_brief: Callable[[Profile], bool] = _never
     operation: str = ""
 
     def describe(self) -> ToolDescription:
@@ -195,10 +211,13 @@ def tool_server(
         if tool is None:
             audit.note("tool", "unknown", caller())
             raise _unknown()
+        work = partial(_answer, tool, caller, audit, params.arguments or {})
+        with suppress(NotBrief):
+            if tool.is_brief(caller().policy) and not wants_steps(context):
+                return briefly(work)
         reads = bool(tool.annotations.read_only_hint)
         if reads not in threads:
             threads[reads] = anyio.CapacityLimiter(READING_THREADS if reads else CHANGING_THREADS)
-        work = partial(_answer, tool, caller, audit, params.arguments or {})
         return await on_thread(context, work, threads[reads])
 
     return Server(
@@ -225,6 +244,8 @@ def _answer(
         text = as_json(noted.value)
         audit.note("tool", "done", who, tool=tool.name, chars=len(text), **_counts(noted.value))
         return _result(text, *noted.notes, meta=noted.meta)
+    except NotBrief:
+        raise
     except MCPError:
         audit.note("tool", "unknown", who)
         raise

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from mirror.errors import MirrorAbsent, MirrorCorrupt
+from mirror.errors import MirrorAbsent, MirrorCorrupt, QueryTooSlow
 from mirror.listing import Place
 from mirror.mirrored import AccountState, FolderState, MirroredMessage, Quarantined
 from mirror.query import account, rows, sql
@@ -138,6 +138,7 @@ class Reader:
         since: datetime | None = None,
         *,
         is_whole: bool = False,
+        within: float | None = None,
     ) -> Page:
         """The next `limit` messages of a folder that match, in the query's order.
 
@@ -145,12 +146,12 @@ class Reader:
         sees; every condition and sort key is then computed from its result. is_whole: the view judges messages without
         their text, and shows them as they are or not at all, as far as conditions and sort keys can tell. Messages come
         without text, unless a view that is not whole left it. since: the view shows nothing older, so that the search
-        ends there.
+        ends there. within: seconds for it, None for this reader's own. Raises QueryTooSlow.
         """
         wanted = query or Query()
         with self._reading():
             scope = self._scope(folder_id)
-            self._progress.start(self._deadline)
+            self._progress.start(self._deadline if within is None else within)
             try:
                 if wanted.filter is not None and any(isinstance(each, Positions) for each in conditions(wanted.filter)):
                     placed = self._placed(folder_id, view, with_all=not is_whole)
@@ -159,6 +160,10 @@ class Reader:
                 if view is None:
                     return search.page(wanted, after, limit)
                 return search.page_of_view(wanted, after, limit, view, since, is_whole=is_whole)
+            except sqlite3.OperationalError:
+                if not self._progress.is_over():
+                    raise
+                raise QueryTooSlow from None
             finally:
                 self._progress.stop()
                 self._progress.tell(folder_id)

@@ -32,12 +32,14 @@ class Page:
     after: where the next page starts, None when there is none; it may be the place of a message that a view hides, so
     a client gets it sealed. searched_back_to: None, or the INTERNALDATE down to which the mirror was searched when the
     time for one call ran out; `after` goes on from there. With a view it is the date of a message that the view shows,
-    or None where it showed none on the way: a date that could be a hidden message's is never given.
+    or None where it showed none on the way: a date that could be a hidden message's is never given. is_cut: whether the
+    time ran out.
     """
 
     messages: list[MirroredMessage]
     after: Position | None
     searched_back_to: datetime | None = None
+    is_cut: bool = False
 
 
 class Loader(Protocol):
@@ -183,7 +185,7 @@ def _newest_page(found: list[MirroredMessage], after: Position | None, limit: in
         return Page(found, None)
     if cut >= (after or _BEFORE_ALL):
         raise QueryTooSlow
-    return Page(found, cut, content_moment(int(cut[0])))
+    return Page(found, cut, content_moment(int(cut[0])), is_cut=True)
 
 
 def _not_before(since: datetime | None, condition: Node | None) -> Node | None:

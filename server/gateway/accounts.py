@@ -8,6 +8,7 @@ from typing import TypeVar
 from mirror.errors import MirrorAbsent
 from mirror.mirrored import FolderState, MirroredMessage
 from server.auth import Caller
+from server.brief_call import will_take_long
 from server.gateway.limits import Limits
 from server.mailbox import Mailbox, Mailboxes, NoSuchFolder, ReadOnly
 from server.reading import Found, Reading
@@ -86,6 +87,7 @@ class Accounts:
         """Wait a moment while the very first pass has not shown the folder yet."""
         if (caller.user, caller.provider) in self._had_a_pass:
             return
+        will_take_long()
         deadline = time.monotonic() + FIRST_WAIT
         while time.monotonic() < deadline and not self._is_there(caller, folder):
             time.sleep(_POLL)

@@ -33,7 +33,7 @@ from server.gateway.mail import Mail
 from server.gateway.prompts import Prompts
 from server.gateway.reads import Reads
 from server.gateway.resources import Resources
-from server.tool import CHANGES, READS, SENDS, Tool, tool_server
+from server.tool import CHANGES, READS, SENDS, Tool, reads_at_once, tool_server
 
 INSTRUCTIONS = """\
 One or more mail accounts, read from local mirrors; writes go to the mail servers. Start with list_accounts; every \
@@ -80,6 +80,7 @@ def gateway_tools(gateway: Gateway) -> list[Tool[Any]]:
             ListAccounts,
             gateway.reads.list_accounts,
             READS,
+            is_brief=reads_at_once,
             operation="list accounts",
         ),
         Tool(
@@ -90,6 +91,7 @@ def gateway_tools(gateway: Gateway) -> list[Tool[Any]]:
             ListFolders,
             gateway.reads.list_folders,
             READS,
+            is_brief=reads_at_once,
             operation="list folders",
         ),
         Tool(
@@ -103,6 +105,7 @@ def gateway_tools(gateway: Gateway) -> list[Tool[Any]]:
             SearchEmails,
             gateway.reads.search_emails,
             READS,
+            is_brief=reads_at_once,
             operation="search emails",
         ),
         Tool(
@@ -115,6 +118,7 @@ def gateway_tools(gateway: Gateway) -> list[Tool[Any]]:
             GetEmail,
             gateway.reads.get_email,
             READS,
+            is_brief=reads_at_once,
             operation="fetch message",
         ),
         Tool(
