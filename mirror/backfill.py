@@ -13,7 +13,7 @@ from mirror.mirrored import State
 from mirror.parsing import Crash, Parsers
 from mirror.report import Progress, Report
 from mirror.store import FolderRow, Hole, Store
-from mirror.upstream import Upstream
+from mirror.upstream import PIECE, Upstream
 
 BATCH = 200
 """Messages fetched, parsed and stored at a time to begin with."""
@@ -26,6 +26,10 @@ BACKLOG = 1_000
 HEADERS_AT_ONCE = 1_000
 SKIP_HEADERS_BELOW = 100
 """A folder with fewer holes than this gets its texts at once, without a headers stage."""
+NEWEST_HEADERS = 200
+"""Messages of a large folder whose headers are fetched as soon as it is enumerated …"""
+NEWEST_TEXTS = 50
+"""… and whose texts, up to BATCH_BYTES: what a first search answers from."""
 HTML_AT_ONCE = 50
 CLEAN_AT_ONCE = 50
 RECENT = timedelta(days=1)
@@ -141,6 +145,15 @@ class Backfill:
                 usable.append((hole.content, envelope))
         self._store.set_envelopes(usable)
         return True
+
+    def add_newest(self, folder: FolderRow) -> None:
+        """The newest of a folder of which much is missing, before the other folders are enumerated."""
+        if not self.lacks_headers(folder):
+            return
+        self.add_headers(folder, NEWEST_HEADERS)
+        small = [hole for hole in self._holes(folder, State.TEXT, NEWEST_TEXTS) if hole.size <= PIECE]
+        if small and (left := self._budget.left(self._batches.rate, self._batches.ahead)):
+            self._batches.add_at_once(folder, _within(small, min(BATCH_BYTES, left)))
 
     def _folders(self) -> list[FolderRow]:
         return [

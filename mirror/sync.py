@@ -34,10 +34,10 @@ Look
 
 Fill
 6.  What a reader waits for comes first, between any two batches. Then headers, so that listing works early (the newest
-    of a large folder as soon as it is enumerated), then texts, INBOX and newest first, a few batches of each folder in
-    turn, from BATCH messages to twice that, or BATCH_BYTES. A batch is asked for before the one ahead of it is read,
-    so that the line is never idle (on servers that bear it), and parsed while the one ahead of it is stored. A large
-    message comes in pieces and goes through a file to its parser: no process holds it but the parser.
+    of a large folder, and a few texts, as soon as it is enumerated), then texts, INBOX and newest first, a few batches
+    of each folder in turn, from BATCH messages to twice that, or BATCH_BYTES. A batch is asked for before the one ahead
+    of it is read, so that the line is never idle (on servers that bear it), and parsed while the one ahead of it is
+    stored. A large message comes in pieces and goes through a file to its parser: no process holds it but the parser.
 7.  The parse attempt is recorded before it starts. A batch during which this process died is parsed by tens, then one
     by one; a message that costs a child is stored with what can be read of it, and quarantined when that costs a child
     too. Before that is held against a message, a plain mail is parsed: when it fails as well, the fault is ours, and
@@ -92,9 +92,6 @@ logger = logging.getLogger(__name__)
 
 LOOK_EVERY = 20.0
 """Seconds of filling between two looks."""
-NEWEST_HEADERS = 200
-"""Messages of a folder whose headers are fetched as soon as it is enumerated."""
-
 RESETS_AT_MOST = 3
 """Changes of a folder's UIDVALIDITY in a row that are followed at once."""
 UNSTEADY_SECONDS = 3_600.0
@@ -289,9 +286,8 @@ class Pass:
                 parsers=self._parsers, renew=self._renewed, stop=self._stop,
             ).run()  # fmt: skip
             now = self._store.folder(folder.id)
-            if now is not None and not folder.enumerated and not self._stop() and self._backfill.lacks_headers(now):
-                # So that the newest of it can be listed while the other folders are enumerated.
-                self._backfill.add_headers(now, NEWEST_HEADERS)
+            if now is not None and not folder.enumerated and not self._stop():
+                self._backfill.add_newest(now)
             if now is not None and now.resets > RESETS_AT_MOST:
                 report.error = f"its UIDVALIDITY changed {now.resets} times in a row: looked at less often from now on"
                 self._store.set_folder_error(folder.id, report.error)

@@ -109,13 +109,11 @@ class _Announcing(uvicorn.Server):
 
 
 def serve_stdio(config: Path, settings: Settings, user: str, profile: str, provider: str | None) -> None:
-    """Serve one local MCP client over standard input and output, with a sync worker of its own.
+    """Serve one local MCP client over standard input and output; who calls has a sync worker running.
 
-    Whichever process comes first keeps the mirror in step; the others read it. Raises ValueError naming what the
-    configuration lacks.
+    Raises ValueError naming what the configuration lacks.
     """
-    private_folder(settings.server.data_dir)
-    with _parts(config, settings) as parts, Supervisor(config):
+    with _parts(config, settings) as parts:
         server = build_local(parts, user, profile, provider)
 
         async def run() -> None:

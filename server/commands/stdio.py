@@ -29,7 +29,7 @@ def stdio(config_path: Path | None, user: str | None, profile: str | None, provi
     Without a user, a profile and a configuration file, the accounts are those of the EMAIL_* variables, with the
     gateway tools.
     """
-    from server.serve import serve_stdio
+    from server.supervisor import Supervisor
 
     configure_logging("stdio", logging.WARNING)
     if user is None and profile is None and config_path is None and FILE_VARIABLE not in os.environ:
@@ -41,10 +41,16 @@ def stdio(config_path: Path | None, user: str | None, profile: str | None, provi
         raise click.UsageError(NEITHER)
     else:
         path, settings = load(config_path)
-    try:
-        serve_stdio(path, settings, user, profile, provider)
-    except ValueError as exc:
-        raise click.ClickException(str(exc)) from exc
+    private_folder(settings.server.data_dir)
+    # Whichever process comes first keeps the mirror in step; the others read it. The worker looks at the mailbox while
+    # the rest of the program is loaded: the first answer comes that much sooner.
+    with Supervisor(path):
+        from server.serve import serve_stdio
+
+        try:
+            serve_stdio(path, settings, user, profile, provider)
+        except ValueError as exc:
+            raise click.ClickException(str(exc)) from exc
 
 
 def _file_of_environment() -> Path:

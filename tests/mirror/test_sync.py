@@ -11,6 +11,7 @@ from bench.mail import generate
 from config.provider import Provider, SyncRule
 from mirror.errors import UpstreamUnavailable
 from mirror.parsing import Parsers
+from mirror.report import Progress
 from mirror.sync import Pass
 from tests.mirror.mail import simple
 from tests.mirror.mailbox import Mirror, agree, indexed, provider_at, truth
@@ -179,6 +180,27 @@ def test_pass_that_was_cut_is_resumed(mirror: Mirror, dovecot: Dovecot, user: st
         assert 0 < stored < 400
         assert mirror.sync().work == 0
         agree(mirror, client)
+
+
+def test_newest_texts_of_a_large_folder_are_searchable_before_the_next_folder_is_enumerated(
+    mirror: Mirror, dovecot: Dovecot, user: str, parsers: Parsers
+) -> None:
+    with dovecot.client(user) as client:
+        client.append("INBOX", *(simple(f"number {number}", f"word{number}") for number in range(400)))
+        client.create("Later")
+        client.append("Later", simple("later"))
+    found: list[set[int]] = []
+
+    def notice(_: Progress) -> None:
+        if not found:
+            rows = mirror.rows(
+                "SELECT uid FROM message JOIN folder ON folder.id = message.folder"
+                " JOIN content ON content.id = message.content WHERE content.state >= 2 OR folder.name = 'Later'"
+            )
+            found.append({int(str(uid)) for (uid,) in rows})
+
+    Pass(mirror.store, mirror.provider.sync, parsers, mirror.connect, notice=notice).run()
+    assert found == [set(range(351, 401))]
 
 
 def test_server_that_is_gone_is_unavailable(mirror: Mirror, dovecot: Dovecot) -> None:

@@ -104,6 +104,29 @@ def test_a_client_changes_one_command(dovecot: Dovecot, user: str, tmp_path: Pat
             assert dovecot.password.encode() not in path.read_bytes()
 
 
+def test_a_first_search_answers_from_the_newest_and_says_that_the_rest_is_to_come(
+    dovecot: Dovecot, user: str, tmp_path: Path
+) -> None:
+    mails = [Mail(f"n{number}", minutes=number) for number in range(3_000)]
+    with dovecot.client(f"{user}@example.org") as client:
+        client.append("INBOX", *(Incoming(mail.raw, mail.flags, mail.received) for mail in mails))
+
+    async def session() -> None:
+        async with running(environment(dovecot, SmtpSink(), user, tmp_path), tmp_path) as client:
+            first = await client.call_tool("search_emails", {"account": "My mail", "criteria": "BODY alice"})
+            assert isinstance(first, CallToolResult)
+            answer, *notes = [block.text for block in first.content if block.type == "text"]
+            assert first.meta is not None
+            assert not first.meta["postmirror/complete"]
+            assert any("still being fetched" in note for note in notes)
+            found = json.loads(answer)["message_ids"]
+            newest = await told(client, "get_email", account="My mail", message_id=found[-1])
+            assert newest["subject"] == "n2999"
+            assert len(found) == 50
+
+    anyio.run(session)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
