@@ -107,9 +107,16 @@ def kinds(mails: Mails) -> list[Kind]:
         Kind("sorted by date desc", INBOX, himalaya(lambda: f"body {common()} order by date desc"), _SORTED),
         Kind("sorted by from", INBOX, himalaya(lambda: f"body {common()} order by from desc"), _SORTED),
         Kind("sorted by to", INBOX, himalaya(lambda: f"body {common()} order by to subject"), _SORTED),
-        Kind("text, common", INBOX, imap(lambda: f"TEXT {common()}")),
-        Kind("text, rare", INBOX, imap(lambda: f"TEXT {rare()}")),
-        Kind("header, rare", INBOX, imap(lambda: f"HEADER Message-ID {rng.getrandbits(40):x}")),
+        Kind("text, common", INBOX, imap(lambda: f"TEXT {common()}"), _WORDS),
+        Kind("text, rare", INBOX, imap(lambda: f"TEXT {rare()}"), _WORDS),
+        Kind("text, inside a word, 4", INBOX, imap(lambda: f"TEXT {inside(4)}"), _DATES),
+        Kind("header, rare", INBOX, imap(lambda: f"HEADER Message-ID {rng.getrandbits(40):x}"), _WORDS),
+        Kind(
+            "header, inside a host",
+            INBOX,
+            imap(lambda: f"HEADER Received {mails.sender()[1].partition('@')[2][1:]}"),
+            _DATES,
+        ),
     ]
 
 

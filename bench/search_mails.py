@@ -178,7 +178,7 @@ def build(path: Path, mails: Mails) -> Built:
         connection.execute(
             "UPDATE folder SET upstream_messages = (SELECT count(*) FROM message WHERE message.folder = folder.id)"
         )
-        for table in ("fts", "word_trigram"):
+        for table in ("fts", "word_trigram", "line"):
             connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return Built(generating, storing, indexing, computing)

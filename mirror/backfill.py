@@ -112,6 +112,13 @@ class Backfill:
             (content, None if isinstance(form, Crash) else form) for content, form in zip(contents, forms, strict=True)
         )
 
+    def index_lines(self, until: float) -> bool:
+        """Header lines that the index of an older version lacks, until then. Whether some are left."""
+        while self._store.index_lines():
+            if self._over(until):
+                return True
+        return False
+
     def clean_again(self, until: float) -> bool:
         """Contents that older rules cleaned, cleaned by those of today from their source. Whether some are left."""
         while outdated := self._store.outdated(CLEAN_AT_ONCE):

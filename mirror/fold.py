@@ -47,11 +47,15 @@ _ASCII_WORDS = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for
 
 def fold(text: str) -> str:
     """Text as the index holds it: words of equal letters, separated by blanks."""
-    if text.isascii():
-        words = text.encode("ascii").translate(_ASCII_WORDS).decode("ascii")
-    else:
-        words = _words(fold_keeping_separators(text))
+    words = fold_whole(text)
     return words if len(words) <= LONGEST_WORD else _TOO_LONG.sub(LONG_WORD, words)
+
+
+def fold_whole(text: str) -> str:
+    """The same, with words of any length."""
+    if text.isascii():
+        return text.encode("ascii").translate(_ASCII_WORDS).decode("ascii")
+    return _words(fold_keeping_separators(text))
 
 
 def fold_keeping_separators(text: str) -> str:

@@ -29,7 +29,9 @@ def record_of(content: Content) -> Record:
         headers=json.dumps(content.envelope.headers, ensure_ascii=False),
         normalised=zlib.compress(html.encode("utf-8"), _WAITING_LEVEL) if html else None,
         source=content.source,
-        terms=terms_of(content.text, content.envelope.subject, [_searchable(each) for each in people]),
+        terms=terms_of(
+            content.text, content.envelope.subject, [_searchable(each) for each in people], content.envelope.headers
+        ),
     )
 
 

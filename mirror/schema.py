@@ -1,5 +1,7 @@
 """The tables of a mirror: the only DDL. A shipped migration is never edited; a change is one more at the end.
 
+mirror.first_schema has the first one.
+
 content id   minutes since 2000 of the INTERNALDATE, shifted left by SPILL_BITS; a full minute spills upward. So
              "newest first" is a reverse walk of the primary key, and the id is the default page cursor.
 message uid  the upstream uid within the folder's current uidvalidity; below 0 while a changed UIDVALIDITY is worked
@@ -20,6 +22,8 @@ fts          external content over the view `folded`: fold() of the clean text, 
              column: FTS5 writes two octets less for each of its words.
 word         every distinct word of fts, and how many contents have it at all (about), in the subject, among the people;
              word_trigram finds words by three letters of them, and says nothing of where these stand.
+line         FTS5 without content: pieces of the words in header lines (mirror.grams) of contents from mirror.lines_from
+             on, which is lower than every id when none is left to take in.
 keyword      which messages of a folder have a keyword, kept by triggers; system flags have the partial indexes below.
 content_skewed and content_spill hold the exceptions to "a content's id follows from its dates", so that searches by
              date need not walk everything. message_unseen … message_draft: the messages that a search by flag wants.
@@ -32,6 +36,7 @@ from functools import cache
 from sqlite_utils import Database, Migrations
 
 from mirror.errors import MirrorTooNew
+from mirror.first_schema import FIRST_TABLES
 from mirror.migrating import migrate_file, names_of
 
 SPILL_BITS = 3
@@ -42,170 +47,8 @@ migrations = Migrations("mirror")
 @migrations()
 def create_mirror(db: Database) -> None:
     """Folders, messages over shared content, bodies, and the full-text index."""
-    for statement in _FIRST:
+    for statement in FIRST_TABLES:
         db.execute(statement)
-
-
-_FIRST = (
-    """
-    CREATE TABLE mirror (
-        id INTEGER PRIMARY KEY CHECK (id = 1),
-        epoch INTEGER NOT NULL,
-        fold_version INTEGER NOT NULL,
-        pass_wanted_at REAL NOT NULL DEFAULT 0,
-        pass_began_at REAL NOT NULL DEFAULT 0,
-        pass_ended_at REAL NOT NULL DEFAULT 0,
-        report TEXT NOT NULL DEFAULT '{}',
-        error TEXT NOT NULL DEFAULT ''
-    ) STRICT
-    """,
-    """
-    CREATE TABLE folder (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        raw BLOB NOT NULL UNIQUE,
-        name TEXT NOT NULL UNIQUE,
-        delimiter TEXT,
-        attributes TEXT NOT NULL DEFAULT '[]',
-        role TEXT NOT NULL DEFAULT '',
-        selectable INTEGER NOT NULL DEFAULT 1,
-        wanted INTEGER NOT NULL DEFAULT 1,
-        missing INTEGER NOT NULL DEFAULT 0,
-        generation INTEGER NOT NULL DEFAULT 0,
-        uidvalidity INTEGER,
-        uidnext INTEGER,
-        highestmodseq INTEGER,
-        upstream_messages INTEGER,
-        enumerated INTEGER NOT NULL DEFAULT 0,
-        reconciled_at REAL,
-        as_of REAL,
-        error TEXT NOT NULL DEFAULT ''
-    ) STRICT
-    """,
-    """
-    CREATE TABLE content (
-        id INTEGER PRIMARY KEY,
-        state INTEGER NOT NULL DEFAULT 0,
-        internaldate INTEGER NOT NULL,
-        internaldate_zone INTEGER NOT NULL,
-        size INTEGER NOT NULL,
-        digest BLOB,
-        content_version INTEGER NOT NULL DEFAULT 0,
-        orphaned_at REAL,
-        subject TEXT NOT NULL DEFAULT '',
-        sent INTEGER,
-        sent_zone INTEGER,
-        sent_day INTEGER NOT NULL DEFAULT 0,
-        subject_key TEXT NOT NULL DEFAULT '',
-        from_key TEXT NOT NULL DEFAULT '',
-        to_key TEXT NOT NULL DEFAULT '',
-        sender TEXT NOT NULL DEFAULT '[]',
-        recipient TEXT NOT NULL DEFAULT '[]',
-        cc TEXT NOT NULL DEFAULT '[]',
-        bcc TEXT NOT NULL DEFAULT '[]',
-        reply_to TEXT NOT NULL DEFAULT '[]',
-        message_id TEXT NOT NULL DEFAULT '',
-        in_reply_to TEXT NOT NULL DEFAULT '',
-        refs TEXT NOT NULL DEFAULT '[]',
-        preview TEXT NOT NULL DEFAULT '',
-        attachments TEXT NOT NULL DEFAULT '[]',
-        findings TEXT NOT NULL DEFAULT '{}'
-    ) STRICT
-    """,
-    "CREATE INDEX content_pending ON content (id) WHERE state < 2",
-    """
-    CREATE INDEX content_skewed ON content (sent_day)
-    WHERE abs(sent_day - (internaldate + 60 * internaldate_zone) / 86400) > 2
-    """,
-    """
-    CREATE INDEX content_spill ON content ((id >> 3) - (internaldate - 946684800) / 60)
-    WHERE (id >> 3) > (internaldate - 946684800) / 60
-    """,
-    "CREATE INDEX content_by_subject ON content (subject_key, id DESC)",
-    "CREATE INDEX content_by_from ON content (from_key, id DESC)",
-    "CREATE INDEX content_by_to ON content (to_key, id DESC)",
-    "CREATE INDEX content_by_date ON content (coalesce(sent, internaldate), id DESC)",
-    "CREATE INDEX content_digest ON content (digest) WHERE digest IS NOT NULL",
-    "CREATE INDEX content_message_id ON content (message_id) WHERE message_id <> ''",
-    "CREATE INDEX content_orphan ON content (orphaned_at) WHERE orphaned_at IS NOT NULL",
-    """
-    CREATE TABLE body (
-        content INTEGER PRIMARY KEY REFERENCES content (id) ON DELETE CASCADE,
-        text TEXT NOT NULL,
-        headers TEXT NOT NULL DEFAULT '[]',
-        html BLOB,
-        normalised BLOB,
-        source BLOB
-    ) STRICT
-    """,
-    """
-    CREATE TABLE message (
-        id INTEGER PRIMARY KEY AUTOINCREMENT,
-        folder INTEGER NOT NULL REFERENCES folder (id) ON DELETE CASCADE,
-        content INTEGER NOT NULL REFERENCES content (id),
-        uid INTEGER NOT NULL,
-        generation INTEGER NOT NULL,
-        flags TEXT NOT NULL DEFAULT '[]',
-        modseq INTEGER NOT NULL DEFAULT 0,
-        flags_written_at REAL NOT NULL DEFAULT 0
-    ) STRICT
-    """,
-    "CREATE UNIQUE INDEX message_walk ON message (folder, content, uid)",
-    "CREATE UNIQUE INDEX message_uid ON message (folder, uid)",
-    "CREATE INDEX message_content ON message (content)",
-    """CREATE INDEX message_unseen ON message (folder, content, flags) WHERE instr(flags, '"\\\\Seen"') = 0""",
-    """CREATE INDEX message_flagged ON message (folder, content, flags) WHERE instr(flags, '"\\\\Flagged"') > 0""",
-    """CREATE INDEX message_answered ON message (folder, content, flags) WHERE instr(flags, '"\\\\Answered"') > 0""",
-    """CREATE INDEX message_deleted ON message (folder, content, flags) WHERE instr(flags, '"\\\\Deleted"') > 0""",
-    """CREATE INDEX message_draft ON message (folder, content, flags) WHERE instr(flags, '"\\\\Draft"') > 0""",
-    """
-    CREATE TABLE departed (
-        message INTEGER PRIMARY KEY,
-        content INTEGER NOT NULL REFERENCES content (id) ON DELETE CASCADE,
-        at REAL NOT NULL
-    ) STRICT
-    """,
-    "CREATE INDEX departed_content ON departed (content)",
-    """
-    CREATE TABLE attempt (
-        content INTEGER PRIMARY KEY REFERENCES content (id) ON DELETE CASCADE,
-        crashes INTEGER NOT NULL DEFAULT 0,
-        failures INTEGER NOT NULL DEFAULT 0,
-        reason TEXT NOT NULL DEFAULT '',
-        next_try REAL NOT NULL DEFAULT 0,
-        running INTEGER NOT NULL DEFAULT 0
-    ) STRICT
-    """,
-    "CREATE TABLE wanted (content INTEGER PRIMARY KEY, at REAL NOT NULL) STRICT",
-    """
-    CREATE VIEW folded AS
-    SELECT content.id AS id, fold(content.subject) AS subject, fold(people(content.sender)) AS sender,
-        fold(people(content.recipient)) AS recipient,
-        fold(people(content.cc) || ' ' || people(content.bcc)) AS copied,
-        fold(coalesce(body.text, '')) AS body
-    FROM content LEFT JOIN body ON body.content = content.id
-    WHERE content.state >= 2
-    """,
-    """
-    CREATE VIRTUAL TABLE fts USING fts5 (
-        subject, sender, recipient, copied, body, content='folded', content_rowid='id', tokenize='ascii'
-    )
-    """,
-    """
-    CREATE TABLE word (
-        id INTEGER PRIMARY KEY,
-        term TEXT NOT NULL UNIQUE,
-        documents INTEGER NOT NULL,
-        subjects INTEGER NOT NULL,
-        people INTEGER NOT NULL
-    ) STRICT
-    """,
-    "CREATE INDEX word_people ON word (term, people) WHERE people > 0",
-    """
-    CREATE VIRTUAL TABLE word_trigram USING fts5 (
-        term, content='word', content_rowid='id', columnsize=0, tokenize='trigram case_sensitive 1'
-    )
-    """,
-)
 
 
 @migrations()
@@ -371,6 +214,20 @@ _FIFTH = (
     "ALTER TABLE mirror ADD COLUMN logins_refused INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE mirror ADD COLUMN refused_at REAL NOT NULL DEFAULT 0",
     "ALTER TABLE mirror ADD COLUMN refused_login BLOB",
+)
+
+
+@migrations()
+def index_header_lines(db: Database) -> None:
+    """An index of header lines, filled from the newest content down while the mirror is in use."""
+    for statement in _SIXTH:
+        db.execute(statement)
+
+
+_SIXTH = (
+    "CREATE VIRTUAL TABLE line USING fts5 (grams, content='', columnsize=0, detail=none, tokenize='ascii')",
+    "ALTER TABLE mirror ADD COLUMN lines_from INTEGER NOT NULL DEFAULT -4611686018427387904",
+    "UPDATE mirror SET lines_from = 4611686018427387904",
 )
 
 

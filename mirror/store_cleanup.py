@@ -30,6 +30,7 @@ _MERGE_PAGES = 64
 _MERGES = {
     "fts": "INSERT INTO fts (fts, rank) VALUES ('merge', ?)",
     "word_trigram": "INSERT INTO word_trigram (word_trigram, rank) VALUES ('merge', ?)",
+    "line": "INSERT INTO line (line, rank) VALUES ('merge', ?)",
 }
 
 

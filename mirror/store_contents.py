@@ -13,7 +13,7 @@ from datetime import datetime
 from mirror.content_rows import drop_contents, earliest_id, read_envelope_record, write_envelope, write_text
 from mirror.database import in_slices, transaction
 from mirror.mirrored import State
-from mirror.query import merging
+from mirror.query import lines, merging
 from mirror.query.vocabulary import Vocabulary
 from mirror.query.words import add, unindex
 from mirror.record import CONTENT_VERSION, EnvelopeRecord, Record
@@ -28,6 +28,7 @@ WRITE_SECONDS = 0.12
 _CHARACTERS_OF_A_ROW = 2_000
 _WISH_SECONDS = 60.0
 _SWEPT_AT_ONCE = 20
+_LINES_AT_ONCE = 200
 
 Parsed = tuple[int, bytes, Record]
 """Content id, SHA-256 of the raw message, record of what it says."""
@@ -159,6 +160,13 @@ class StoredContents:
         while is_left and goes_on():
             with transaction(self._connection):
                 is_left = next(left, False) is None
+
+    def index_lines(self) -> bool:
+        """Take more header lines of an older version's mirror into the index. Whether some are left."""
+        if lines.is_whole(self._connection):
+            return False
+        with transaction(self._connection) as db:
+            return lines.fill(db, _LINES_AT_ONCE)
 
     def outdated(self, limit: int) -> list[tuple[int, bytes]]:
         """(content id, source) of contents that an older version of the cleaning rules made, newest first."""

@@ -158,6 +158,7 @@ class Pass:
                 self.look()
                 until = time.monotonic() + LOOK_EVERY
                 left = self._backfill.fill(until)
+                left = self._backfill.index_lines(until) or left
                 left = self._backfill.clean_again(until) or self._backfill.make_html(until) or left
                 self.finished = not left
                 if time.monotonic() - began > seconds:

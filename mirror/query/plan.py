@@ -1,9 +1,10 @@
-"""How a filter is answered from the index: what to ask the full text for, and what is left to test.
+"""How a filter is answered from the index: what to ask it for, and what is left to test.
 
 The index only proposes. A pattern becomes words: folded as the index folds (mirror.fold), it is a run of word parts, of
 which the first may be the end of a word, the last the beginning of one, and a single one any part of a word. The word
 table says which words those are and in how many contents they stand. Whatever matches the pattern has such words, so
-that asking for them misses nothing; where they say less than the pattern does, the row is tested too.
+that asking for them misses nothing; where they say less than the pattern does, the row is tested too. Header lines are
+asked for pieces of the pattern instead (mirror.grams), and always tested.
 """
 
 import json
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mirror.fold import LONG_WORD, fold, fold_keeping_separators
+from mirror.grams import asked_of
+from mirror.query.lines import is_whole
 from mirror.query.sql import TRUE, Fragment, exact, joined
 from mirror.query.tree import (
     All,
@@ -20,6 +23,7 @@ from mirror.query.tree import (
     Contains,
     Field,
     Flagged,
+    HeaderContains,
     Node,
     Not,
     OneOf,
@@ -32,6 +36,10 @@ from mirror.query.tree import (
 MOST_WORDS = 1_000
 """A pattern that is part of more words than this is not asked of the index."""
 _MOST_SCANNED = 6_000
+_TELLING = 3
+"""Pieces of a pattern in header lines that say enough without the name of the header."""
+_COUNTED = 64
+"""Proposals of the header lines that are counted; how near these stand tells of more."""
 _MOST_PHRASES = 1_000
 _LONGEST_ASKED = 64
 _NO_WORD = "\ue001"
@@ -51,21 +59,25 @@ _FTS_COLUMNS: dict[Field, str] = {
 _PROVED: frozenset[Field] = frozenset(("body", "subject", "from", "to"))
 """Fields that have a column of the index to themselves."""
 _WORTH_BARRING = 0.1
-_COUNTS: dict[Field, int] = {"body": 1, "subject": 2, "from": 3, "to": 3, "cc": 3, "bcc": 3}
+_COUNTS: dict[Field | None, int] = {None: 1, "body": 1, "subject": 2, "from": 3, "to": 3, "cc": 3, "bcc": 3}
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """Contents that the index proposes for a condition: all that match are among them.
 
-    match: an FTS5 expression, of so many words. hits: about how many contents it finds. rest: what is still to be
-    tested of each.
+    match: what to ask the full text for, of so many words; lines: what to ask the header lines for; "" for nothing.
+    What either has is proposed. hits: about how many contents these find. rest: what is still to be tested of each.
     """
 
     match: str
     words: int
     hits: float
     rest: Fragment
+    lines: str = ""
+
+
+Proposed = tuple[Node, Proposal]
 
 
 def superset(node: Node) -> Node:
@@ -82,7 +94,7 @@ def superset(node: Node) -> Node:
             return Any(tuple(superset(each) for each in nodes))
         case Sent(relation, day, or_received):
             return Any((node, Received(relation, day))) if or_received else node
-        case Contains() | TextContains() | Flagged() | Received() | ReceivedAt() | OneOf():
+        case Contains() | HeaderContains() | TextContains() | Flagged() | Received() | ReceivedAt() | OneOf():
             return node
         case _:
             return All(())
@@ -109,6 +121,12 @@ class Planner:
                 return self._any(node, nodes)
             case Contains(field, pattern):
                 return self._pattern(node, field, pattern)
+            case HeaderContains(name, pattern):
+                return self._lines(node, pattern, name)
+            case TextContains(pattern):
+                in_lines = self._lines(node, pattern)
+                in_fields = None if in_lines is None else self._pattern(node, None, pattern)
+                return None if in_lines is None or in_fields is None else self._either(node, [in_fields, in_lines])
             case _:
                 return None
 
@@ -129,29 +147,40 @@ class Planner:
         return " OR ".join(found)
 
     def _all(self, nodes: Sequence[Node]) -> Proposal | None:
-        wanted: list[Proposal] = []
-        unwanted: list[Proposal] = []
-        rests: list[Fragment] = []
+        wanted: list[Proposed] = []
+        unwanted: list[Proposed] = []
+        others: list[Node] = []
         for node in nodes:
-            proposal = self.propose(node)
-            if proposal is not None:
-                wanted.append(proposal)
-                rests.append(proposal.rest)
+            if (proposal := self.propose(node)) is not None:
+                wanted.append((node, proposal))
             elif isinstance(node, Not) and (proposal := self.propose(node.node)) is not None and proposal.rest == TRUE:
-                unwanted.append(proposal)
+                unwanted.append((node, proposal))
             else:
-                rests.append(exact(node))
+                others.append(node)
         if not wanted:
             return None
-        hits = float(self._total)
-        for each in wanted:
-            hits *= min(1.0, each.hits / self._total)
+        by_text = [each for each in wanted if not each[1].lines]
+        by_lines = [each for each in wanted if not each[1].match]
+        by_both = [[each] for each in wanted if each[1].match and each[1].lines]
+        # Two indexes cannot be asked for what both have: one is, and the rest tested.
+        chosen = min(filter(None, (by_text, by_lines, *by_both)), key=self._hits_of)
+        barring = unwanted if chosen is by_text else []
+        others += [node for node, _ in (*wanted, *unwanted) if node not in [each for each, _ in (*chosen, *barring)]]
         return Proposal(
-            _joined(") AND (", wanted) + ("" if not unwanted else " NOT " + _joined(") OR (", unwanted)),
-            sum(each.words for each in (*wanted, *unwanted)),
-            hits,
-            joined("AND", rests),
+            _joined(") AND (", [each.match for _, each in chosen])
+            + ("" if not barring else " NOT " + _joined(") OR (", [each.match for _, each in barring])),
+            sum(each.words for _, each in (*chosen, *barring)),
+            self._hits_of(chosen),
+            joined("AND", [*(each.rest for _, each in chosen), *map(exact, others)]),
+            _joined(") AND (", [each.lines for _, each in chosen]),
         )
+
+    def _hits_of(self, together: Sequence[Proposed]) -> float:
+        """About how many contents conditions that hold together find."""
+        hits = float(self._total)
+        for _, each in together:
+            hits *= min(1.0, each.hits / self._total)
+        return hits
 
     def _any(self, node: Node, nodes: Sequence[Node]) -> Proposal | None:
         found: list[Proposal] = []
@@ -160,16 +189,34 @@ class Planner:
             if proposal is None:
                 return None
             found.append(proposal)
-        if not found:
-            return None
+        return self._either(node, found) if found else None
+
+    def _either(self, node: Node, found: Sequence[Proposal]) -> Proposal:
         return Proposal(
-            _joined(") OR (", found),
+            _joined(") OR (", [each.match for each in found]),
             sum(each.words for each in found),
             min(float(self._total), sum(each.hits for each in found)),
             TRUE if all(each.rest == TRUE for each in found) else exact(node),
+            _joined(") OR (", [each.lines for each in found]),
         )
 
-    def _pattern(self, node: Node, field: Field, pattern: str) -> Proposal | None:
+    def _lines(self, node: Node, *patterns: str) -> Proposal | None:
+        """What the header lines propose that have all the patterns, the most telling one first."""
+        asked: list[str] = []
+        for pattern in patterns:
+            asked += asked_of(pattern) if len(asked) < _TELLING else ()
+        if not asked or not is_whole(self._connection):
+            return None
+        match = " AND ".join('"' + gram + '"' for gram in asked)
+        count, lowest = self._connection.execute(_NEWEST_LINES, (match, _COUNTED)).fetchone()
+        hits = float(count)
+        if count == _COUNTED:
+            (newer,) = self._connection.execute(_NEWER, (lowest, _COUNTED * _COUNTED)).fetchone()
+            hits = self._total * count / max(newer, count)
+        return Proposal("", len(asked), hits, exact(node), match)
+
+    def _pattern(self, node: Node, field: Field | None, pattern: str) -> Proposal | None:
+        """What the words propose for a pattern in a field, or in any."""
         folded = fold(pattern)
         pieces = folded.split()
         if not pieces:
@@ -178,20 +225,20 @@ class Planner:
         known = [rows for rows in found if rows is not None]
         if not known:
             return None
-        column = _FTS_COLUMNS[field]
+        column = "" if field is None else _FTS_COLUMNS[field]
         # One piece without separators around it: a word that has it, has the pattern.
         is_exact = (
             fold_keeping_separators(pattern) == pieces[0] and column != "copied" and (LONG_WORD not in _terms(known[0]))
         )
         asked = _phrases(pieces, found) or " AND ".join("(" + _one_of(_terms(rows)) + ")" for rows in known)
         return Proposal(
-            column + " : (" + asked + ")",
+            column + (" : (" if column else "(") + asked + ")",
             sum(len(rows) for rows in known),
             min(sum(count for _, count in rows) for rows in known),
             TRUE if is_exact else exact(node),
         )
 
-    def _words(self, field: Field, piece: str, part: Part) -> list[Row] | None:
+    def _words(self, field: Field | None, piece: str, part: Part) -> list[Row] | None:
         """The words of a field that a piece of a pattern may be part of, or None when they are too many to say."""
         whole = part == "whole" or LONG_WORD in piece
         rows = self._whole(field, piece) if whole else self._partly(field, piece, part)
@@ -199,10 +246,10 @@ class Planner:
             return None
         return rows if whole else [*rows, *self._whole(field, LONG_WORD)]
 
-    def _whole(self, field: Field, word: str) -> list[Row]:
+    def _whole(self, field: Field | None, word: str) -> list[Row]:
         return _of_field(field, self._connection.execute(_WHOLE, (word,)).fetchall())
 
-    def _partly(self, field: Field, piece: str, part: Part) -> list[Row] | None:
+    def _partly(self, field: Field | None, piece: str, part: Part) -> list[Row] | None:
         # A subject's words are few among those that have a piece; of a body's, more than MOST_WORDS say enough.
         most = _MOST_SCANNED if field == "subject" else MOST_WORDS + 1
         rows: list[tuple[str, int, int, int]] | None = None
@@ -232,7 +279,7 @@ def _trigrams(piece: str) -> str:
     return " AND ".join('"' + trigram + '"' for trigram in asked)
 
 
-def _of_field(field: Field, rows: list[tuple[str, int, int, int]]) -> list[Row]:
+def _of_field(field: Field | None, rows: list[tuple[str, int, int, int]]) -> list[Row]:
     return [(row[0], count) for row in rows if isinstance(count := row[_COUNTS[field]], int) and count > 0]
 
 
@@ -273,10 +320,17 @@ def _one_of(terms: Sequence[str]) -> str:
     return " OR ".join('"' + term + '"' for term in terms)
 
 
-def _joined(operator: str, proposals: list[Proposal]) -> str:
-    return "((" + operator.join(each.match for each in proposals) + "))"
+def _joined(operator: str, expressions: Sequence[str]) -> str:
+    kept = [each for each in expressions if each]
+    return "((" + operator.join(kept) + "))" if kept else ""
 
 
+_NEWEST_LINES = """
+    SELECT count(*), min(id) FROM (
+        SELECT rowid AS id FROM line WHERE line MATCH ? ORDER BY rowid DESC LIMIT ?
+    )
+    """
+_NEWER = "SELECT count(*) FROM (SELECT 1 FROM content WHERE id >= ? LIMIT ?)"
 _WHOLE = "SELECT term, documents, subjects, people FROM word WHERE term = ?"
 _PREFIX = """
     SELECT term, documents, subjects, people FROM word WHERE term >= ? AND term < ? || char(1114111) LIMIT ?

@@ -19,6 +19,7 @@ _MANY = 5_000
 """Messages tested for one page that are worth a line in the log."""
 
 Pair = tuple[int, int]
+Rows = Iterator[Pair]
 _DONE = -(2**62)
 
 
@@ -43,10 +44,11 @@ class Progress:
         self._tested = 0
         self._statement: tuple[str, tuple[Value, ...]] = ("", ())
         self._reached = 0
-        self._reached_pending = _DONE
+        self._reached_lines = self._reached_pending = _DONE
         self._produced: dict[int, deque[Pair]] = {}
         connection.create_function("produced", 3, self._produce)
         connection.create_function("reached", 1, self._reach)
+        connection.create_function("reached_lines", 1, self._reach_lines)
         connection.create_function("reached_pending", 1, self._reach_pending)
 
     def start(self, seconds: float) -> None:
@@ -109,23 +111,27 @@ class Progress:
     def begin(self, high: int) -> None:
         """Everything above `high` was tested, nothing else."""
         self._reached = high + 1
-        self._reached_pending = _DONE
+        self._reached_lines = self._reached_pending = _DONE
 
-    def both(self, rows: Iterator[Pair], pending: Iterator[Pair]) -> tuple[Iterator[Pair], Iterator[Pair]]:
-        """Two streams to be merged: what is tested is what both have passed."""
-        self._reached_pending = self._reached
-        return self._until_done(rows), self._until_pending_done(pending)
+    def together(self, rows: Rows, lines: Rows, pending: Rows) -> list[Rows]:
+        """Streams to be merged: what is tested is what all have passed."""
+        self._reached_lines = self._reached_pending = self._reached
+        return [self._until_done(rows), self._until_lines_done(lines), self._until_pending_done(pending)]
 
     @property
     def tested_above(self) -> int:
         """Every content with an id above this was tested. It may itself be tested in part."""
-        return max(self._reached, self._reached_pending)
+        return max(self._reached, self._reached_lines, self._reached_pending)
 
-    def _until_done(self, rows: Iterator[Pair]) -> Iterator[Pair]:
+    def _until_done(self, rows: Rows) -> Rows:
         yield from rows
         self._reached = _DONE
 
-    def _until_pending_done(self, rows: Iterator[Pair]) -> Iterator[Pair]:
+    def _until_lines_done(self, rows: Rows) -> Rows:
+        yield from rows
+        self._reached_lines = _DONE
+
+    def _until_pending_done(self, rows: Rows) -> Rows:
         yield from rows
         self._reached_pending = _DONE
 
@@ -134,6 +140,11 @@ class Progress:
 
     def _reach(self, content: int) -> bool:
         self._reached = content
+        self._tested += 1
+        return True
+
+    def _reach_lines(self, content: int) -> bool:
+        self._reached_lines = content
         self._tested += 1
         return True
 

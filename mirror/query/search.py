@@ -19,7 +19,16 @@ from mirror.query.plan import Planner, Proposal
 from mirror.query.progress import OutOfTime, Progress
 from mirror.query.span import HIGHEST, Span, span_of
 from mirror.query.sql import FALSE, TRUE, Fragment, exact
-from mirror.query.tree import All, Contains, Node, OneOf, Sorter, conditions
+from mirror.query.tree import (
+    All,
+    Contains,
+    HeaderContains,
+    Node,
+    OneOf,
+    Sorter,
+    TextContains,
+    conditions,
+)
 from mirror.query.ways import Walk, narrowest
 
 Pair = tuple[int, int]
@@ -45,7 +54,9 @@ class Search:
         self._progress = progress
         self._exact = TRUE if node is None else exact(node)
         self._test = _TEST
-        self._asks_for_text = any(isinstance(each, Contains) for each in conditions(node))
+        self._asks_for_text = any(
+            isinstance(each, Contains | HeaderContains | TextContains) for each in conditions(node)
+        )
         self._together = node.nodes if isinstance(node, All) else () if node is None else (node,)
 
     def newest_first(self, after: Position | None, limit: int) -> Iterator[Pair]:
@@ -55,17 +66,17 @@ class Search:
         """
         bound = (HIGHEST, 0) if after is None else (int(after[-2]), int(after[-1]))
         self._progress.begin(bound[0])
-        group: list[Pair] = []
+        content, group = HIGHEST, set[Pair]()
         try:
             for pair in self._by_content(bound[0], limit):
-                if group and group[0][0] != pair[0]:
+                if pair[0] != content:
                     yield from sorted((each for each in group if each < bound), reverse=True)
-                    group = []
-                group.append(pair)
+                    content, group = pair[0], set()
+                group.add(pair)
         except sqlite3.OperationalError:
             if not self._progress.is_over():
                 raise
-            if group and group[0][0] > self._progress.tested_above:
+            if content > self._progress.tested_above:
                 yield from sorted((each for each in group if each < bound), reverse=True)
             raise OutOfTime((self._progress.tested_above + 1, 0)) from None
         yield from sorted((each for each in group if each < bound), reverse=True)
@@ -82,7 +93,7 @@ class Search:
             values = (*way.values, *start.values, limit)
             self._progress.executing(" ".join(statement), values)
             found.extend(self._connection.execute(" ".join(statement), values))
-        return order.arranged(sorters, found)[:limit]
+        return order.arranged(sorters, list(dict.fromkeys(found)))[:limit]
 
     def _sorted_ways(self, first: Sorter, limit: int) -> list[Fragment]:
         if self._exact == FALSE:
@@ -97,7 +108,9 @@ class Search:
         hits = min(self._scope.total if proposal is None else proposal.hits, walk.messages)
         by_key = self._key_cost(hits, limit)
         if proposal is not None and by_index <= min(by_walk, by_key):
-            found = [_index_way(self._scope, span, proposal), self._way(_walk_of(ways.PENDING), span)]
+            asked = ((ways.INDEX, proposal.match), (ways.LINES, proposal.lines))
+            found = [_index_way(self._scope, span, proposal, *each) for each in asked if each[1]]
+            found.append(self._way(_walk_of(ways.PENDING), span))
         elif by_key < by_walk and not outside:
             return [self._way(_walk_of(ways.BY_KEY[first.key]), span)]
         else:
@@ -167,9 +180,15 @@ class Search:
         elif proposal is None:
             yield from self._run(self._way(walk, span), walk.by)
         else:
-            by_index = self._run(_index_way(self._scope, span, proposal), "fts.rowid")
+            by_index, by_lines = (
+                self._run(_index_way(self._scope, span, proposal, *asked), by) if asked[1] else iter(())
+                for asked, by in (
+                    ((ways.INDEX, proposal.match), "fts.rowid"),
+                    ((ways.LINES, proposal.lines), "line.rowid"),
+                )
+            )
             pending = self._run(self._way(_walk_of(ways.PENDING), span), "content.id")
-            yield from self._merged(self._progress.both(by_index, pending))
+            yield from self._merged(self._progress.together(by_index, by_lines, pending))
 
     def _not_barred(self, span: Span, barred: str) -> Iterator[Pair]:
         """What matches among the contents that the index does not rule out, those without text included."""
@@ -247,10 +266,9 @@ def _walk_of(tables: str) -> Walk:
     return Walk(tables, (), "", 0)
 
 
-def _index_way(scope: Scope, span: Span, proposal: Proposal) -> Fragment:
+def _index_way(scope: Scope, span: Span, proposal: Proposal, tables: str, asked: str) -> Fragment:
     return Fragment(
-        " AND ".join((ways.INDEX, proposal.rest.sql)),
-        (scope.folder, proposal.match, span.low, span.high, *proposal.rest.values),
+        " AND ".join((tables, proposal.rest.sql)), (scope.folder, asked, span.low, span.high, *proposal.rest.values)
     )
 
 

@@ -73,6 +73,13 @@ INDEX = """
     LEFT JOIN body ON body.content = fts.rowid
     WHERE fts MATCH ? AND fts.rowid BETWEEN ? AND ? AND reached(fts.rowid)
     """
+LINES = """
+    FROM line
+    CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = +line.rowid
+    LEFT JOIN content ON content.id = line.rowid
+    LEFT JOIN body ON body.content = line.rowid
+    WHERE line MATCH ? AND line.rowid BETWEEN ? AND ? AND reached_lines(line.rowid)
+    """
 PENDING = """
     FROM content INDEXED BY content_pending
     CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = +content.id

@@ -8,7 +8,9 @@ word.subjects and word.people count the contents with the word in the subject an
 word.documents is an estimate of all, for plans only: a word starts with 1, and one batch in SAMPLE adds its contents
 SAMPLE times. Counting every batch would write a page of the table for nearly every word of every mail.
 
-Contents without text (state < 2) are in neither; a Reader tests their envelopes directly.
+What is done to the full text is done to the index of header lines (mirror.query.lines) in the same transaction.
+
+Contents without text (state < 2) are in none; a Reader tests their envelopes directly.
 """
 
 import json
@@ -17,11 +19,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from mirror.fold import people
+from mirror.query import lines
 from mirror.query.vocabulary import Vocabulary
-from mirror.terms import Terms, terms_of
+from mirror.terms import Indexed, terms_of
 
-Indexed = tuple[int, Terms]
-"""A content id and what the index holds of it."""
 SAMPLE = 8
 _SURELY_USED = 1_000
 """A word in about so many contents is not looked for when one of them goes."""
@@ -43,6 +44,7 @@ def add(connection: sqlite3.Connection, contents: Sequence[Indexed], vocabulary:
         "INSERT INTO fts (rowid, body, subject, sender, recipient, copied) VALUES (?, ?, ?, ?, ?, ?)",
         [(content, *terms[:5]) for content, terms in contents],
     )
+    lines.add(connection, contents)
     words = [terms.words.split() for _, terms in contents]
     fresh = vocabulary.fresh(connection, set().union(*words))
     last = connection.execute("SELECT coalesce(max(id), 0) FROM word").fetchone()
@@ -70,6 +72,7 @@ def unindex(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
         "INSERT INTO fts (fts, rowid, body, subject, sender, recipient, copied) VALUES ('delete', ?, ?, ?, ?, ?, ?)",
         [(content, *terms[:5]) for content, terms in contents],
     )
+    lines.take(connection, contents)
     connection.executemany(_TAKE, _shown(contents))
     for word in sorted(set().union(*(terms.words.split() for _, terms in contents))):
         row = connection.execute(_RARE, (word, _SURELY_USED)).fetchone()
@@ -91,10 +94,11 @@ def forget_unused_words(connection: sqlite3.Connection) -> None:
 def rebuild(connection: sqlite3.Connection, batch: int = 250) -> Iterator[int]:
     """Index everything anew, as after a change of FOLD_VERSION; yields after each batch, for the caller to commit.
 
-    Until the last batch, searches miss what has not been reached.
+    Until the last batch, searches miss what has not been reached. Header lines are left to `lines.fill`.
     """
     for statement in _EMPTY:
         connection.execute(statement)
+    lines.empty(connection)
     ids = [row[0] for row in connection.execute("SELECT id FROM content WHERE state >= 2 ORDER BY id")]
     for start in range(0, len(ids), batch):
         index(connection, ids[start : start + batch])
@@ -103,7 +107,7 @@ def rebuild(connection: sqlite3.Connection, batch: int = 250) -> Iterator[int]:
 
 def _indexed(connection: sqlite3.Connection, content_ids: Sequence[int]) -> list[Indexed]:
     return [
-        (row[0], terms_of(row[1], row[2], [people(each) for each in row[3:]]))
+        (row[0], terms_of(row[1], row[2], [people(each) for each in row[3:7]], json.loads(row[7])))
         for row in connection.execute(_CONTENTS, (json.dumps(sorted(content_ids)),))
     ]
 
@@ -130,7 +134,7 @@ _USED = "SELECT 1 FROM fts WHERE fts MATCH ? LIMIT 1"
 _FORGET = "INSERT INTO word_trigram (word_trigram, rowid, term) VALUES ('delete', ?, ?)"
 _CONTENTS = """
     SELECT content.id, coalesce(body.text, ''), content.subject, content.sender, content.recipient, content.cc,
-        content.bcc
+        content.bcc, coalesce(body.headers, '[]')
     FROM json_each(?) AS asked
     CROSS JOIN content ON content.id = asked.value
     LEFT JOIN body ON body.content = content.id

@@ -95,6 +95,7 @@ def _index_problem(folder: Path) -> str:
             end = time.monotonic() + LONGEST_CHECK
             db.set_progress_handler(lambda: time.monotonic() > end, 100_000)
             db.execute("INSERT INTO fts (fts, rank) VALUES ('integrity-check', 0)")
+            db.execute("INSERT INTO line (line, rank) VALUES ('integrity-check', 0)")
     except sqlite3.OperationalError as exc:
         return "" if "interrupted" in str(exc) or "locked" in str(exc) else f"the index cannot be read: {exc}"
     except sqlite3.DatabaseError as exc:

@@ -11,6 +11,7 @@ from config.provider import SyncRule
 from mirror import content_rows, store_contents
 from mirror.blobs import blob_path
 from mirror.content import CONTENT_VERSION
+from mirror.query import lines
 from mirror.query.himalaya import parse_himalaya
 from mirror.query.reader import Reader
 from mirror.store import Store
@@ -118,6 +119,16 @@ def test_index_and_sort_keys_are_made_anew_when_fold_has_changed(mirror: Mirror,
     assert mirror.rows(indexed) == [(2,)]
     with Reader(mirror.store.path) as reader:
         assert _found(reader, "order by subject") == ["apple", "Zebra"]
+
+
+def test_pass_indexes_header_lines_that_an_older_version_left(mirror: Mirror, dovecot: Dovecot, user: str) -> None:
+    with dovecot.client(user) as client:
+        client.append("INBOX", with_attachments("a", SMALL), with_attachments("b"))
+    mirror.sync()
+    lines.empty(mirror.store._connection)
+    mirror.sync()
+    assert lines.is_whole(mirror.store._connection)
+    assert mirror.rows("SELECT count(*) FROM line WHERE line MATCH 'xam'") == [(2,)]
 
 
 def _found(reader: Reader, query: str) -> list[str]:

@@ -14,6 +14,7 @@ import pytest
 
 from mirror.columns import envelope_record
 from mirror.content import read_content, read_envelope
+from mirror.grams import grams_of
 from mirror.listing import Listed, ListedFolder
 from mirror.mirrored import State
 from mirror.query.reader import Reader
@@ -112,6 +113,22 @@ def test_no_byte_tells_of_a_message_that_is_gone(tmp_path: Path) -> None:
     assert mirrored.store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     mirrored.store._connection.execute("INSERT INTO fts (fts, rank) VALUES ('integrity-check', 1)")
     mirrored.store.close()
+
+
+def test_index_of_header_lines_keeps_no_piece_of_a_message_that_is_gone(mirrored: Mirrored) -> None:
+    def pieces() -> set[str]:
+        db = mirrored.store._connection
+        db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.held USING fts5vocab(main, line, row)")
+        return {piece for (piece,) in db.execute("SELECT term FROM temp.held")}
+
+    gone, kept = set(grams_of(canary(7))), set().union(*(grams_of(canary(number)) for number in (*range(1, 7), 8)))
+    assert gone <= pieces()
+    mirrored.expunge([7, *range(9, 21)])
+    assert mirrored.store.clean_up()
+    assert not (gone - kept) & pieces()
+    assert kept <= pieces()
+    [(segments,)] = mirrored.store._connection.execute("SELECT count(DISTINCT segid) FROM line_idx")
+    assert segments == 1
 
 
 @pytest.mark.soak

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from sqlite_utils import Database
@@ -26,7 +27,8 @@ def _older(folder: Path) -> sqlite3.Connection:
 
 def test_index_of_an_older_mirror_is_made_anew(tmp_path: Path) -> None:
     with closing(_older(tmp_path / "m")) as connection:
-        add(connection, [Mail(text="an invoice", flags=["\\Seen", "ToDo"]), Mail(text="no pay", flags=["\\Draft"])])
+        mails = [Mail(text="an invoice", flags=["\\Seen", "ToDo"]), Mail(text="no pay", flags=["\\Draft"])]
+        add(connection, mails, is_indexed=False)
     with closing(Store(tmp_path / "m", repair=True)), Reader(tmp_path / "m" / "mirror.db") as reader:
         found = {
             text: [each.text for each in reader.find(1, [m.id for m in reader.page(1, query, None, 9).messages])]
@@ -37,6 +39,32 @@ def test_index_of_an_older_mirror_is_made_anew(tmp_path: Path) -> None:
             )
         }
     assert found == {"nvoic": ["an invoice"], "todo": ["an invoice"], "draft": ["no pay"]}
+
+
+def test_header_lines_of_an_older_mirror_are_found_before_and_after_they_are_indexed(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    began = datetime(2024, 1, 1, tzinfo=UTC)
+    with closing(connect(tmp_path / "m" / "mirror.db")) as connection:
+        schema.migrations.apply(Database(connection), stop_before="index_header_lines")
+        connection.execute("INSERT INTO mirror (id, epoch, fold_version) VALUES (1, 7, 1)")
+        connection.execute("INSERT INTO folder (raw, name, enumerated, as_of) VALUES (x'49', 'INBOX', 1, 0)")
+        mails = (
+            Mail(headers=[("List-Id", f"<list{number % 3}.example>")], received=began + timedelta(hours=number))
+            for number in range(700)
+        )
+        add(connection, mails, is_indexed=False)
+    query = parse_criteria('HEADER List-Id "list1.example"')
+    with Store(tmp_path / "m", repair=True) as store, Reader(tmp_path / "m" / "mirror.db") as reader:
+        found = [message.id for message in reader.page(1, query, None, 1_000).messages]
+        assert len(found) == 233
+        transactions = 1
+        while store.index_lines():
+            transactions += 1
+            assert [message.id for message in reader.page(1, query, None, 1_000).messages] == found
+        assert transactions == 4
+        assert [message.id for message in reader.page(1, query, None, 1_000).messages] == found
+        assert store._connection.execute("SELECT count(*) FROM line WHERE line MATCH 'st1'").fetchone() == (233,)
+        assert not store.index_lines()
 
 
 def test_keywords_are_kept_beside_the_flags_they_come_from(tmp_path: Path) -> None:

@@ -59,7 +59,9 @@ def build(path: Path, mails: Iterable[Mail], folders: Sequence[str] = ("INBOX",)
         add(connection, mails, batch)
 
 
-def add(connection: sqlite3.Connection, mails: Iterable[Mail], batch: int = 250) -> list[int]:
+def add(
+    connection: sqlite3.Connection, mails: Iterable[Mail], batch: int = 250, *, is_indexed: bool = True
+) -> list[int]:
     """Store and index more mails, in batches; their content ids."""
     folders = dict(connection.execute("SELECT name, id FROM folder"))
     uid = connection.execute("SELECT coalesce(max(uid), 0) FROM message").fetchone()[0]
@@ -80,7 +82,7 @@ def add(connection: sqlite3.Connection, mails: Iterable[Mail], batch: int = 250)
                 "INSERT INTO message (folder, content, uid, generation, flags) VALUES (?, ?, ?, 0, ?)",
                 (folders[mail.folder], content, uid, json.dumps(sorted(mail.flags))),
             )
-        if mail.state >= 2:
+        if mail.state >= 2 and is_indexed:
             pending.append(content)
         if len(pending) >= batch:
             words.index(connection, sorted(pending))
