@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from urllib.parse import urlsplit
@@ -45,6 +46,7 @@ from server.outbound import Outbound
 from server.relay import Relay, relay_server
 from server.sending.outbox import Follower
 from server.state.store import State
+from server.tool import REQUEST_BYTES
 from server.upstreams import Upstreams
 from server.workspace import Workspace
 
@@ -210,11 +212,14 @@ class _Managers:
     @classmethod
     def over(cls, server: Server[Any], place: Place) -> "_Managers":
         """Both, over one server."""
-        security = _transport_security(place)
-        return cls(
-            StreamableHTTPSessionManager(server, stateless=True, json_response=True, security_settings=security),
-            StreamableHTTPSessionManager(server, stateless=True, json_response=False, security_settings=security),
+        build = partial(
+            StreamableHTTPSessionManager,
+            server,
+            stateless=True,
+            security_settings=_transport_security(place),
+            max_request_body_size=REQUEST_BYTES,
         )
+        return cls(build(json_response=True), build(json_response=False))
 
 
 def _mcp(managers: dict[str, _Managers]) -> ASGIApp:

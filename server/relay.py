@@ -1,6 +1,6 @@
 """The relay tool set: seven tools over one mailbox. The only place where its errors become tool errors."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -50,7 +50,7 @@ NO_MESSAGE = "No such message in this folder. List or search it again for curren
 BAD_CURSOR = "cursor is not valid for this request; start again without a cursor"
 
 INSTRUCTIONS = """\
-One mailbox, read from a local mirror. Start with list_folders and use its names; messages are named by the uid that a \
+One mailbox, read from a local mirror. {begin} messages are named by the uid that a \
 list or search returns, together with the folder it came from. as_of says when a folder last agreed with the mail \
 server; complete is false while mail is still being fetched, so that a message not found may exist; \
 complete_back_to, when it is there, is the day from which on all mail is there. \
@@ -337,6 +337,13 @@ def relay_tools(relay: Relay) -> list[Tool[Any]]:
     ]
 
 
+def instructions(_: Caller, offered: Collection[str]) -> str:
+    """What a client is told at the beginning."""
+    is_listed = "list_folders" in offered
+    begin = "Start with list_folders and use its names;" if is_listed else "INBOX is a folder;"
+    return INSTRUCTIONS.format(begin=begin)
+
+
 def relay_server(relay: Relay, version: str, caller: Callable[[], Caller], audit: Audit) -> Server[Any]:
     """An MCP server with the relay tools."""
-    return tool_server("postmirror", version, INSTRUCTIONS, relay_tools(relay), caller, audit)
+    return tool_server("postmirror", version, instructions, relay_tools(relay), caller, audit)

@@ -10,7 +10,7 @@ content: twice the bytes, twice the time, and no client shows a model both. Ever
 import json
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,6 +41,8 @@ from server.long_call import Abandoned, on_thread, wants_steps
 
 log = logging.getLogger(__name__)
 
+REQUEST_BYTES = 4 * 1024 * 1024
+"""The longest request over HTTP; over stdio any length is read."""
 READING_THREADS = 8
 """Calls of a tool set that read at once. More gain nothing on one interpreter, and each needs a reader of its own."""
 CHANGING_THREADS = 32
@@ -101,6 +103,8 @@ class Noted:
 
 A = TypeVar("A", bound=Arguments)
 Answer = Mapping[str, object]
+Instructions = Callable[[Caller, Collection[str]], str]
+"""What a client is told at the beginning: for a caller, and the names of the tools that there are for it."""
 
 
 def _always(_: Profile) -> bool:
@@ -184,10 +188,27 @@ def input_schema(arguments: type[Arguments]) -> dict[str, Any]:
     return {"type": "object", "properties": {}, **schema}
 
 
+class _ToldServer(Server[Any]):
+    """An MCP server whose instructions are those for whoever asks, at this moment."""
+
+    def __init__(self, *arguments: Any, tell: Callable[[], str], **offers: Any) -> None:
+        self._tell = tell
+        super().__init__(*arguments, **offers)
+
+    @property
+    def instructions(self) -> str | None:
+        """What the client that asks is told."""
+        return self._tell()
+
+    @instructions.setter
+    def instructions(self, _: str | None) -> None:
+        """The SDK sets what it was given: nothing."""
+
+
 def tool_server(
     name: str,
     version: str,
-    instructions: str,
+    instructions: Instructions,
     tools: Sequence[Tool[Any]],
     caller: Callable[[], Caller],
     audit: Audit,
@@ -220,10 +241,14 @@ def tool_server(
             threads[reads] = anyio.CapacityLimiter(READING_THREADS if reads else CHANGING_THREADS)
         return await on_thread(context, work, threads[reads])
 
-    return Server(
+    def tell() -> str:
+        who = caller()
+        return instructions(who, {tool.name for tool in tools if tool.is_offered(who.policy)})
+
+    return _ToldServer(
         name,
+        tell=tell,
         version=version,
-        instructions=instructions,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         # Looked up for headers that repeat arguments; no tool declares one, and looking costs a walk over the schema.

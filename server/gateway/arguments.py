@@ -4,10 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from server.tool import Arguments, LongText, Text, one_or_more
+from server.tool import REQUEST_BYTES, Arguments, LongText, Text, one_or_more
 
 APPEND_BYTES = 25 * 1024 * 1024
 _BASE64_CHARS = -(-APPEND_BYTES // 3) * 4 + 4
+_LARGEST = f"{APPEND_BYTES // 1024**2} MB, over HTTP {REQUEST_BYTES * 3 // 4 // 1_000_000} MB"
 
 Account = Annotated[Text, Field(description="Account name, as list_accounts shows it.")]
 FolderName = Annotated[Text, Field(description="Folder name, exactly as list_folders shows it.")]
@@ -147,7 +148,7 @@ class CreateFolder(Arguments):
 
 def _not_too_large(text: str) -> str:
     if len(text) > _BASE64_CHARS:
-        raise ValueError("the message has more than 25 MB")
+        raise ValueError(f"the message has more than {_LARGEST}")
     return text
 
 
@@ -156,7 +157,9 @@ class AppendEmail(Arguments):
 
     account: Account
     raw_message: Annotated[
-        str, AfterValidator(_not_too_large), Field(description="The whole message (RFC 5322) in Base64, at most 25 MB.")
+        str,
+        AfterValidator(_not_too_large),
+        Field(description=f"The whole message (RFC 5322) in Base64, at most {_LARGEST}."),
     ]
     folder: Annotated[Text, Field(description="The folder to store it in.")] = "Sent"
     flags: Annotated[

@@ -1,5 +1,6 @@
 """Who may come in: one answer to every bad token, looked at anew on every request."""
 
+import re
 from pathlib import Path
 
 import httpx2
@@ -8,7 +9,7 @@ import pytest
 from config.settings import load_settings
 from server.live import LiveSettings
 from server.state.store import digest
-from tests.server.door import HANDSHAKE, ONE_ACCOUNT, Door, Folder, Mail, fill_mirror, settings_for
+from tests.server.door import HANDSHAKE, ONE_ACCOUNT, Door, Folder, Mail, fill_mirror, modern_call, settings_for
 from tests.server.test_relay import uid_of
 from tests.servers.ports import free_port
 
@@ -146,6 +147,19 @@ def test_health_says_ok_or_degraded_and_nothing_more(door: Door) -> None:
     assert door.http.get(f"{door.url}/healthz").json() == {"status": "ok"}
     door.well = False
     assert door.http.get(f"{door.url}/healthz").json() == {"status": "degraded"}
+
+
+def test_a_message_of_the_size_that_append_email_promises_fits_into_a_request(data_dir: Path) -> None:
+    profile = {"tools": "gateway", "allow": ["append_email"], "folders": [{"match": "*", "access": "write"}]}
+    with Door(settings_for(data_dir, free_port(), profiles={"assistant": profile})) as door:
+        caller = door.caller(provider=None)
+        [tool] = caller.request("tools/list").result["tools"][-1:]
+        said = tool["inputSchema"]["properties"]["raw_message"]["description"]
+        [largest] = [int(word) for word in re.findall(r"over HTTP (\d+) MB", said)]
+        for megabytes, status in ((largest, 200), (largest + 1, 413)):
+            arguments = {"account": "work", "raw_message": "AAAA" * (megabytes * 1_000_000 // 3)}
+            body, headers = modern_call(caller.secret, "append_email", arguments)
+            assert door.http.post(f"{door.url}/mcp", json=body, headers=headers).status_code == status
 
 
 CONFIG = (

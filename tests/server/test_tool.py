@@ -2,14 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from tests.server.door import ASSISTANT, Caller, Door, Folder, Mail, fill_mirror, settings_for
+import pytest
+
+from tests.server.door import ASSISTANT, HANDSHAKE, Caller, Door, Folder, Mail, fill_mirror, settings_for
 from tests.server.every_tool import EVERY_TOOL
 from tests.servers.ports import free_port
 
 SNAPSHOT = Path(__file__).with_name("relay_tools.json")
 GATEWAY_SNAPSHOT = Path(__file__).with_name("gateway_offers.json")
+HELLO = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 ORDINARY_PAGE_TOKENS = 1_500
 CHARS_PER_TOKEN = 4
 """Of mail in English, about; tokenizers differ."""
@@ -46,6 +49,30 @@ def offered(caller: Caller) -> dict[str, Any]:
             {**each, "messages": caller.request("prompts/get", filled(each)).result["messages"]} for each in prompts
         ],
     }
+
+
+@pytest.mark.parametrize(
+    ("profile", "told", "untold"),
+    [
+        ({"tools": "gateway"}, "Start with list_accounts", "of which there are"),
+        ({"tools": "gateway", "allow": ["search_emails"]}, "of which there are: work, home.", "list_accounts"),
+        ({"tools": "gateway", "allow": ["list_folders"]}, "of which there are: work, home.", "search_emails"),
+        ({}, "Start with list_folders", "INBOX is a folder"),
+        ({"allow": ["search_messages"]}, "INBOX is a folder", "list_folders"),
+    ],
+)
+@pytest.mark.parametrize("era", ["modern", "handshake"])
+def test_instructions_name_only_tools_that_there_are(
+    data_dir: Path, profile: dict[str, Any], told: str, untold: str, era: Literal["modern", "handshake"]
+) -> None:
+    settings = settings_for(data_dir, free_port(), profiles={"assistant": {**ASSISTANT, **profile}})
+    with Door(settings) as door:
+        provider = None if profile.get("tools") == "gateway" else "work"
+        caller = door.caller(provider=provider, era=era)
+        begin = ("server/discover", {}) if era == "modern" else ("initialize", HELLO)
+        text = caller.request(*begin).result["instructions"]
+    assert told in text
+    assert untold not in text
 
 
 def filled(prompt: dict[str, Any]) -> dict[str, Any]:
