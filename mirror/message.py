@@ -6,6 +6,7 @@ kept here, so that better rules can be applied again without the raw mail.
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mirror.invisible import Findings
 from mirror.mail.header import MAX_BLOCK
@@ -17,8 +18,7 @@ _INLINE_MEDIA = ("image/", "audio/", "video/")
 _NO_FALLBACK = ("text/calendar", "text/x-vcard", "text/vcard", "text/directory", "text/rfc822-headers", "text/css")
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """A mailbox of an address header: display name ("" for none) and addr-spec, decoded and cleaned."""
 
     name: str

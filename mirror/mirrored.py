@@ -1,9 +1,11 @@
 """A message as the mirror holds it: what readers get and what policy decides on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from enum import IntEnum
+from types import MappingProxyType
+from typing import NamedTuple
 
 from mirror.message import Address, Attachment
 
@@ -84,14 +86,14 @@ class Quarantined:
     next_try: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class MirroredMessage:
+# A tuple is made in a fifth of the time that a frozen dataclass of so many fields takes, and a page makes dozens.
+class MirroredMessage(NamedTuple):
     r"""One message of one folder, cleaned.
 
     id: stable over flag changes, re-syncs, recognised moves and UIDVALIDITY resets. flags: system flags in canonical
     case with backslash (`\Seen`), keywords as the server wrote them. date: the Date header with its own offset, None
     where it is missing or cannot be read. text, html, headers: None when not loaded or not mirrored yet. text_octets:
-    how long the text is in UTF-8, whether it is loaded or not.
+    how long a text that is not loaded is in UTF-8.
     """
 
     id: int
@@ -115,7 +117,7 @@ class MirroredMessage:
     references: tuple[str, ...] = ()
     preview: str = ""
     attachments: tuple[Attachment, ...] = ()
-    findings: Mapping[str, int] = field(default_factory=dict)
+    findings: Mapping[str, int] = MappingProxyType({})
     text: str | None = None
     text_octets: int = 0
     html: str | None = None

@@ -18,7 +18,7 @@ from server.auth import Caller
 from server.brief_call import NotBrief, time_left, will_take_long
 from server.key import DataKey
 from server.mirrors import Mirrors
-from server.policy import Access, Sight, folder_access, shows_whole, view, visible
+from server.policy import Access, Sight, folder_access, shows_true_size, shows_whole, view, visible
 from server.redaction.markers import told
 from server.seal import NotSealed, Seal
 
@@ -70,7 +70,17 @@ class Mailbox:
             will_take_long()
         within = time_left()
         try:
-            page = self.reader.page(folder.id, query, after, limit, restricted, since, is_whole=is_whole, within=within)
+            page = self.reader.page(
+                folder.id,
+                query,
+                after,
+                limit,
+                restricted,
+                since,
+                is_whole=is_whole,
+                within=within,
+                octets=not shows_true_size(policy),
+            )
         except QueryTooSlow:
             if within is None:
                 raise

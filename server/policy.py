@@ -7,7 +7,7 @@ answer under a policy equals the unrestricted answer over `[visible(message) for
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal
@@ -74,7 +74,7 @@ def shows_whole(policy: ContentPolicy, query: Query | None) -> bool:
 
     Then the index answers for it as it does without a policy. A key that is not known here means no.
     """
-    return _changed(policy) <= _DROPPING | _UNASKED and (_shows_whole_messages(policy) or not _asks_for_size(query))
+    return _changed(policy) <= _DROPPING | _UNASKED and (shows_true_size(policy) or not _asks_for_size(query))
 
 
 @lru_cache(maxsize=256)
@@ -103,11 +103,15 @@ class Sight:
         self._policy = policy
         self._oldest = None if policy.max_age is None else now - policy.max_age
         self._rewriting = rewriting_of(policy)
-        self._is_whole = _shows_whole_messages(policy)
+        self._is_whole = shows_true_size(policy)
+        # Nothing of a message but its HTML is left out then.
+        self._is_open = self._is_whole and not restricts(policy)
 
     def __call__(self, message: MirroredMessage) -> MirroredMessage | None:
         """The message as the policy shows it, None when it shows nothing of it."""
         policy = self._policy
+        if self._is_open:
+            return message if message.html is None or policy.html else message._replace(html=None)
         if self._oldest is not None and message.internaldate < self._oldest:
             return None
         if not _sender_allowed(message, policy) or denies_subject(policy.subject_deny, message.subject):
@@ -124,13 +128,13 @@ class Sight:
         findings = {name: count for name, count in message.findings.items() if _may_be_told(name, policy, has_all)}
         if findings != message.findings:
             changes["findings"] = findings
-        shown = replace(message, **changes) if changes else message
+        shown = message._replace(**changes) if changes else message
         if self._rewriting is not None:
             shown = self._rewriting.message(shown)
-        return shown if self._is_whole else replace(shown, size=_octets(shown, policy))
+        return shown if self._is_whole else shown._replace(size=_octets(shown, policy))
 
 
-def _shows_whole_messages(policy: ContentPolicy) -> bool:
+def shows_true_size(policy: ContentPolicy) -> bool:
     """Whether nothing of any message is withheld but its HTML, so that the size upstream tells nothing more."""
     rule = policy.attachments
     return (
@@ -164,7 +168,7 @@ def view(
     policy: ContentPolicy, now: datetime, query: Query | None = None
 ) -> Callable[[MirroredMessage], MirroredMessage | None] | None:
     """`visible` for a query to be computed from, None when the query's answer does not depend on it."""
-    if not restricts(policy) and not (_asks_for_size(query) and not _shows_whole_messages(policy)):
+    if not restricts(policy) and not (_asks_for_size(query) and not shows_true_size(policy)):
         return None
     return Sight(policy, now)
 

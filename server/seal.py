@@ -30,6 +30,7 @@ UID_CHARS = 22
 MAX_SEALED_CHARS = 512
 _BLOCK = struct.Struct(">IQI")
 _MAX_PLAIN_BYTES = 1_024
+_WORTH_PACKING = 64
 
 Json = None | bool | int | float | str | Sequence["Json"]
 
@@ -57,9 +58,12 @@ class Seal:
 
     def uids(self, epoch: int, message_ids: Sequence[int]) -> list[str]:
         """The virtual uids of these messages, in their order."""
-        plain = b"".join(_BLOCK.pack(epoch & 0xFFFFFFFF, message_id, 0) for message_id in message_ids)
+        plain = b"".join([_BLOCK.pack(epoch & 0xFFFFFFFF, message_id, 0) for message_id in message_ids])
         sealed = self._uids.encryptor().update(plain)
-        return [_encode(sealed[start : start + 16]) for start in range(0, len(sealed), 16)]
+        # Two bytes more make the blocks end where base64 begins anew.
+        padded = b"\0\0".join([sealed[start : start + 16] for start in range(0, len(sealed), 16)])
+        words = base64.urlsafe_b64encode(padded).decode()
+        return [words[start : start + UID_CHARS] for start in range(0, len(words), UID_CHARS + 2)]
 
     def message_id(self, epoch: int, uid: str) -> int:
         """The message id behind a virtual uid of a mirror with this epoch. Raises NotSealed."""
@@ -102,7 +106,7 @@ class Seal:
 
     def _seal(self, purpose: str, value: Sequence[Json], bound_to: Sequence[bytes]) -> str:
         plain = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-        packed = zlib.compress(plain, 9)
+        packed = zlib.compress(plain, 9) if len(plain) > _WORTH_PACKING else plain
         plain = b"\x01" + packed if len(packed) < len(plain) else b"\x00" + plain
         word = _encode(self._words[purpose].encrypt(plain, list(bound_to) or None))
         if len(word) > MAX_SEALED_CHARS:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import lru_cache
 
 from mirror.message import Address
 from mirror.mirrored import FolderState, MirroredMessage
@@ -43,8 +44,13 @@ def shortened_subject(message: MirroredMessage) -> str:
 
 def people(addresses: Sequence[Address], limit: int) -> list[str]:
     """The first so many addresses, and how many more there are."""
-    shown = [person(address) for address in addresses[:limit]]
-    return [*shown, f"and {len(addresses) - limit} more"] if len(addresses) > limit else shown
+    return list(_people(tuple(addresses), limit))
+
+
+@lru_cache(maxsize=1024)
+def _people(addresses: tuple[Address, ...], limit: int) -> tuple[str, ...]:
+    shown = tuple(person(address) for address in addresses[:limit])
+    return (*shown, f"and {len(addresses) - limit} more") if len(addresses) > limit else shown
 
 
 def person(address: Address) -> str:

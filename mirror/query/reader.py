@@ -3,7 +3,6 @@
 A Reader has one read-only connection and serves one thread at a time. Several may read while the mirror is written.
 """
 
-import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,10 +15,11 @@ from mirror.errors import MirrorAbsent, MirrorCorrupt, QueryTooSlow
 from mirror.listing import Place
 from mirror.mirrored import AccountState, FolderState, MirroredMessage, Quarantined
 from mirror.query import account, rows, sql
+from mirror.query.messages import Messages
 from mirror.query.order import Position
 from mirror.query.progress import Progress
 from mirror.query.search import Scope
-from mirror.query.searching import Page, Searching, View
+from mirror.query.searching import Loader, Page, Searching, View
 from mirror.query.tree import Node, OneOf, Positions, Query, conditions, replace_nodes
 from mirror.schema import is_outdated
 
@@ -49,6 +49,7 @@ class Reader:
                 self._connection.execute(pragma)
             sql.register(self._connection)
             self._progress = Progress(self._connection)
+            self._messages = Messages(self._connection)
             self._scopes: dict[int, tuple[float, Scope]] = {}
             self._folders: tuple[int, list[FolderState]] | None = None
             row = None if is_outdated(self._connection) else self._connection.execute(_EPOCH).fetchone()
@@ -126,7 +127,7 @@ class Reader:
     ) -> list[MirroredMessage]:
         """Those of the messages that the folder holds, with their text, in the order asked for."""
         with self._reading():
-            return self._load(folder_id, message_ids, with_text=True, with_html=with_html, with_headers=with_headers)
+            return self._messages.whole(folder_id, message_ids, with_html=with_html, with_headers=with_headers)
 
     def page(
         self,
@@ -139,14 +140,16 @@ class Reader:
         *,
         is_whole: bool = False,
         within: float | None = None,
+        octets: bool = True,
     ) -> Page:
         """The next `limit` messages of a folder that match, in the query's order.
 
         after: None for the first page, else what the previous page of the same query said. view: what the profile
         sees; every condition and sort key is then computed from its result. is_whole: the view judges messages without
         their text, and shows them as they are or not at all, as far as conditions and sort keys can tell. Messages come
-        without text, unless a view that is not whole left it. since: the view shows nothing older, so that the search
-        ends there. within: seconds for it, None for this reader's own. Raises QueryTooSlow.
+        as far as lists show them, unless a view that is not whole left more; octets: with the length of their text.
+        since: the view shows nothing older, so that the search ends there. within: seconds for it, None for this
+        reader's own. Raises QueryTooSlow.
         """
         wanted = query or Query()
         with self._reading():
@@ -156,7 +159,7 @@ class Reader:
                 if wanted.filter is not None and any(isinstance(each, Positions) for each in conditions(wanted.filter)):
                     placed = self._placed(folder_id, view, with_all=not is_whole)
                     wanted = Query(replace_nodes(wanted.filter, placed), wanted.order)
-                search = Searching(self._connection, self._progress, scope, self._load_positions)
+                search = Searching(self._connection, self._progress, scope, self._loader(octets=octets))
                 if view is None:
                     return search.page(wanted, after, limit)
                 return search.page_of_view(wanted, after, limit, view, since, is_whole=is_whole)
@@ -179,7 +182,10 @@ class Reader:
             if places is None:
                 places = [row[0] for row in self._connection.execute(_IN_UID_ORDER, (folder_id,))]
                 if view is not None:
-                    loaded = self._load(folder_id, places, with_all=with_all)
+                    if with_all:
+                        loaded = self._messages.whole(folder_id, places, with_headers=True)
+                    else:
+                        loaded = self._messages.listed(folder_id, places, octets=False)
                     places = [each.id for each in map(view, loaded) if each is not None]
             return OneOf(frozenset(places[index] for index in _indexes(node, len(places))))
 
@@ -210,29 +216,15 @@ class Reader:
         except sqlite3.DatabaseError as exc:
             raise MirrorCorrupt(str(exc)) from exc
 
-    def _load_positions(
-        self, scope: Scope, positions: Sequence[Position], *, with_all: bool = False
-    ) -> list[MirroredMessage]:
-        with self._progress.paused():
-            return self._load(scope.folder, [int(position[-1]) for position in positions], with_all=with_all)
+    def _loader(self, *, octets: bool) -> Loader:
+        def load(scope: Scope, positions: Sequence[Position], *, with_all: bool = False) -> list[MirroredMessage]:
+            ids = [int(position[-1]) for position in positions]
+            with self._progress.paused():
+                if with_all:
+                    return self._messages.whole(scope.folder, ids, with_headers=True)
+                return self._messages.listed(scope.folder, ids, octets=octets)
 
-    def _load(
-        self,
-        folder_id: int,
-        message_ids: Sequence[int],
-        *,
-        with_all: bool = False,
-        with_text: bool = False,
-        with_html: bool = False,
-        with_headers: bool = False,
-    ) -> list[MirroredMessage]:
-        has_text = with_text or with_all
-        loaded = (has_text, with_html, with_headers or with_all, has_text)
-        found = {
-            row[0]: rows.message(row)
-            for row in self._connection.execute(_MESSAGES, (*loaded, json.dumps(list(message_ids)), folder_id))
-        }
-        return [found[each] for each in message_ids if each in found]
+        return load
 
 
 def _indexes(node: Positions, count: int) -> Iterator[int]:
@@ -274,20 +266,6 @@ _FOLDERS = """
     FROM folder CROSS JOIN mirror
     WHERE NOT folder.missing
     ORDER BY folder.name
-    """
-_MESSAGES = """
-    SELECT message.id, folder.name, message.folder, message.uid, message.content, content.state, message.flags,
-        content.internaldate, content.internaldate_zone, content.size, content.subject, content.sender,
-        content.recipient, content.cc, content.bcc, content.reply_to, content.sent, content.sent_zone,
-        content.message_id, content.in_reply_to, content.refs, content.preview, content.attachments,
-        content.findings, iif(?, body.text, NULL), iif(?, body.html, NULL), iif(?, body.headers, NULL),
-        iif(?, NULL, length(CAST(body.text AS BLOB)))
-    FROM json_each(?) AS asked
-    CROSS JOIN message ON message.id = asked.value
-    JOIN folder ON folder.id = message.folder
-    JOIN content ON content.id = message.content
-    LEFT JOIN body ON body.content = message.content
-    WHERE message.folder = ? AND content.state >= 1
     """
 _IN_UID_ORDER = """
     SELECT message.id FROM message CROSS JOIN content ON content.id = message.content

@@ -48,35 +48,33 @@ def _complete_back_to(newest_missing: int | None, mirrored_from: int | None) -> 
     return None if mirrored_from is None else content_moment(mirrored_from).date()
 
 
-def message(row: Row) -> MirroredMessage:
-    """A message from the columns of the reader's SELECT, in its order."""
+def listed(row: Row) -> MirroredMessage:
+    """What lists show of a message, from the columns of the reader's SELECT, in its order."""
     return MirroredMessage(
-        id=row[0],
-        folder=row[1],
-        folder_id=row[2],
-        uid=row[3],
-        content=row[4],
-        state=_STATES[row[5]],
-        flags=_flags(row[6]),
-        internaldate=_moment(row[7], row[8]),
-        size=row[9],
+        *(row[0], row[1], row[2], row[3], row[4], _STATES[row[5]], _flags(row[6]), _moment(row[7], row[8]), row[9]),
         subject=row[10],
         from_=addresses(row[11]),
         to=addresses(row[12]),
-        cc=addresses(row[13]),
-        bcc=addresses(row[14]),
-        reply_to=addresses(row[15]),
-        date=None if row[16] is None else _moment(row[16], row[17] or 0),
-        message_id=row[18],
-        in_reply_to=row[19],
-        references=() if row[20] == "[]" else tuple(json.loads(row[20])),
-        preview=row[21],
-        attachments=() if row[22] == "[]" else _attachments(row[22]),
-        findings={} if row[23] == "{}" else json.loads(row[23]),
-        text=row[24],
-        text_octets=row[27] or 0,
-        html=None if row[25] is None else zlib.decompress(row[25]).decode(),
-        headers=None if row[26] is None else tuple((name, value) for name, value in json.loads(row[26])),
+        date=None if row[13] is None else _moment(row[13], row[14] or 0),
+        preview=row[15],
+        attachments=() if row[16] == "[]" else _attachments(row[16]),
+        text_octets=row[17] or 0,
+    )
+
+
+def message(row: Row) -> MirroredMessage:
+    """The whole message, from the same columns and those that lists do not show."""
+    return listed(row)._replace(
+        cc=addresses(row[18]),
+        bcc=addresses(row[19]),
+        reply_to=addresses(row[20]),
+        message_id=row[21],
+        in_reply_to=row[22],
+        references=() if row[23] == "[]" else tuple(json.loads(row[23])),
+        findings={} if row[24] == "{}" else json.loads(row[24]),
+        text=row[25],
+        html=None if row[26] is None else zlib.decompress(row[26]).decode(),
+        headers=None if row[27] is None else tuple((name, value) for name, value in json.loads(row[27])),
     )
 
 

@@ -9,12 +9,12 @@ from typing import Protocol
 
 from mirror.errors import QueryTooSlow
 from mirror.mirrored import MirroredMessage
-from mirror.query import order
+from mirror.query import order, ways
 from mirror.query.order import Position
 from mirror.query.plan import superset
 from mirror.query.progress import OutOfTime, Progress
 from mirror.query.search import Scope, Search
-from mirror.query.span import content_moment
+from mirror.query.span import HIGHEST, content_moment
 from mirror.query.tree import All, Node, Query, ReceivedAt, evaluate
 
 View = Callable[[MirroredMessage], MirroredMessage | None]
@@ -62,8 +62,12 @@ class Searching:
         """The next messages that match."""
         if query.order:
             positions = self._sorted_positions(query, query.filter, after, limit + 1)
-            messages = self._load(self._scope, positions[:limit])
-            return Page(messages, positions[limit - 1] if len(positions) > limit else None)
+            return self._page_of(positions, limit)
+        if query.filter is None:
+            bound = (HIGHEST, 0) if after is None else after
+            values = (self._scope.folder, bound[-2], *bound[-2:], limit + 1)
+            newest: list[Position] = self._connection.execute(ways.NEWEST, values).fetchall()
+            return self._page_of(newest, limit)
         found: list[Position] = []
         cut: Position | None = None
         try:
@@ -73,7 +77,13 @@ class Searching:
                     break
         except OutOfTime as exc:
             cut = exc.position
+        if len(found) > limit:
+            return self._page_of(found, limit)
         return _newest_page(self._load(self._scope, found), after, limit, cut)
+
+    def _page_of(self, found: list[Position], limit: int) -> Page:
+        """The messages at these positions, of which there may be one more than a page holds."""
+        return Page(self._load(self._scope, found[:limit]), found[limit - 1] if len(found) > limit else None)
 
     def page_of_view(
         self, query: Query, after: Position | None, limit: int, view: View, since: datetime | None, *, is_whole: bool

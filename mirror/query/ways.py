@@ -60,6 +60,11 @@ def plan(connection: sqlite3.Connection, statement: str, values: tuple[Value, ..
 
 
 PAIRS = "SELECT message.content, message.id, produced(?, message.content, message.id)"
+NEWEST = """
+    SELECT message.content, message.id FROM message INDEXED BY message_walk
+    WHERE message.folder = ? AND message.content <= ? AND (message.content, message.id) < (?, ?) AND message.state >= 1
+    ORDER BY message.content DESC, message.id DESC LIMIT ?
+    """
 WALK = """
     FROM message INDEXED BY message_walk
     LEFT JOIN content ON content.id = message.content

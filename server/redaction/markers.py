@@ -48,8 +48,7 @@ def told(message: MirroredMessage, policy: ContentPolicy) -> MirroredMessage:
     def people(addresses: tuple[Address, ...]) -> tuple[Address, ...]:
         return tuple(Address(line(each.name), line(each.address)) for each in addresses)
 
-    return replace(
-        message,
+    return message._replace(
         subject=line(message.subject),
         from_=people(message.from_),
         to=people(message.to),

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from config.pattern import Patterns
 from config.profile import ContentPolicy, Redaction
@@ -59,19 +60,19 @@ class Rewriting:
         # A code may stand in the subject and the words for it in the text, which may still have to be fetched.
         in_subject = self._codes and (message.text is None or _speaks_of_codes(message.text[:_FIRST_LINES]))
         in_others = in_subject or is_about_codes
-        changes: dict[str, object] = {"html": None}
+        changes: dict[str, Any] = {"html": None}
         if message.text is None:
             changes["preview"] = ""
         elif (body := self._body(message.text, is_about_codes)) is not None:
             changes |= {"text": body[0], "preview": body[1]}
         if any(known_media_type(each.media_type) != each.media_type for each in message.attachments):
             kinds = (replace(each, media_type=known_media_type(each.media_type)) for each in message.attachments)
-            message = replace(message, attachments=tuple(kinds))
+            message = message._replace(attachments=tuple(kinds))
         if in_others or self._reads_lines_alone or self._may_match("\n".join(_short_texts(message))):
             changes |= self._short_texts(message, in_subject, in_others)
-        return replace(message, **changes)  # type: ignore[arg-type]
+        return message._replace(**changes)
 
-    def _short_texts(self, message: MirroredMessage, in_subject: bool, in_others: bool) -> dict[str, object]:
+    def _short_texts(self, message: MirroredMessage, in_subject: bool, in_others: bool) -> dict[str, Any]:
         """in_subject, in_others: whether codes are everywhere in the subject, in other texts that a writer chooses."""
 
         def people(addresses: tuple[Address, ...]) -> tuple[Address, ...]:

@@ -4,7 +4,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cmp_to_key, partial
 from itertools import chain
@@ -173,8 +173,7 @@ def deleting(rng: random.Random) -> View:
     def seen(message: MirroredMessage) -> MirroredMessage | None:
         if message.internaldate < earliest or any(each.address in denied for each in message.from_):
             return None
-        return replace(
-            message,
+        return message._replace(
             subject="" if "subject" in without else deleted(message.subject),
             text=None if "text" in without or message.text is None else deleted(message.text),
             cc=() if "cc" in without else message.cc,

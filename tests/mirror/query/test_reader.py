@@ -2,7 +2,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -258,7 +257,7 @@ def test_view_decides_what_is_found(mirror: Callable[..., Reader]) -> None:
     def view(message: MirroredMessage) -> MirroredMessage | None:
         if Address("", "boss@x.org") in message.from_:
             return None
-        return replace(message, text=(message.text or "").replace("secret", "\ufffc"), cc=())
+        return message._replace(text=(message.text or "").replace("secret", "\ufffc"), cc=())
 
     def shown(text: str) -> str:
         page = reader.page(INBOX, parse_himalaya(text), None, 10, view)

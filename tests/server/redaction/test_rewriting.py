@@ -1,6 +1,5 @@
 """Messages as redaction, link rules and quoted history leave them."""
 
-from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -62,9 +61,9 @@ def read(message: MirroredMessage, **policy: Any) -> MirroredMessage:
 
 def test_a_pattern_is_left_out_of_every_field() -> None:
     seen = shown(MESSAGE, **OWN)
-    for each in fields(seen):
-        assert "123456" not in repr(getattr(seen, each.name)), each.name
-        assert "12345" not in repr(getattr(seen, each.name)), each.name
+    for name, value in seen._asdict().items():
+        assert "123456" not in repr(value), name
+        assert "12345" not in repr(value), name
     assert seen.references == ("x@example.org",)
 
 
@@ -81,26 +80,26 @@ def test_the_words_of_a_rule_stand_where_something_was_left_out() -> None:
 
 @pytest.mark.parametrize("pattern", ["customer", "[", "123456", "K-", "\ufdd8", "customer  called", "r \ufdd8 c"])
 def test_neither_what_was_left_out_nor_its_marker_can_be_found(pattern: str) -> None:
-    seen = shown(replace(MESSAGE, text=f"x {SECRET} called."), **OWN)
+    seen = shown(MESSAGE._replace(text=f"x {SECRET} called."), **OWN)
     for condition in (Contains("body", pattern), TextContains(pattern), HeaderContains("X-Note", pattern)):
         assert not evaluate(condition, seen)
 
 
 def test_no_pattern_matches_across_a_deletion() -> None:
-    seen = shown(replace(MESSAGE, text=f"K-12{SECRET}3456"), **OWN)
+    seen = shown(MESSAGE._replace(text=f"K-12{SECRET}3456"), **OWN)
     assert seen.text == "K-12\ufdd83456"
 
 
 def test_a_preview_is_made_of_what_is_left() -> None:
     long = "word " * 38 + "4111 1111 1111 1111"
-    message = read(replace(MESSAGE, text=long, preview=long[:200]), redact=["card_numbers"])
+    message = read(MESSAGE._replace(text=long, preview=long[:200]), redact=["card_numbers"])
     assert "4111" not in message.preview
-    assert read(replace(MESSAGE, text=None), redact=["card_numbers"]).preview == ""
+    assert read(MESSAGE._replace(text=None), redact=["card_numbers"]).preview == ""
 
 
 @pytest.mark.parametrize("written", ["\uff2b-\uff11\uff12\uff13\uff14\uff15\uff16", "K\u2010123456", "K-12\u200b3456"])
 def test_a_pattern_is_found_in_look_alike_spellings(written: str) -> None:
-    assert read(replace(MESSAGE, text=f"a {written} b"), **OWN).text == "a [customer] b"
+    assert read(MESSAGE._replace(text=f"a {written} b"), **OWN).text == "a [customer] b"
 
 
 def test_a_pattern_with_an_anchor_sees_each_text_by_itself() -> None:
@@ -110,11 +109,11 @@ def test_a_pattern_with_an_anchor_sees_each_text_by_itself() -> None:
 
 def test_a_code_is_left_out_where_only_the_subject_or_only_the_text_speaks_of_one() -> None:
     rule = {"redact": ["one_time_codes"]}
-    in_text = read(replace(MESSAGE, subject="Your login code", text="482913"), **rule)
+    in_text = read(MESSAGE._replace(subject="Your login code", text="482913"), **rule)
     assert in_text.text == "[code]"
-    in_subject = read(replace(MESSAGE, subject="482913", text="Use this code to sign in: 482913"), **rule)
+    in_subject = read(MESSAGE._replace(subject="482913", text="Use this code to sign in: 482913"), **rule)
     assert (in_subject.subject, in_subject.text) == ("[code]", "Use this code to sign in: [code]")
-    unread = read(replace(MESSAGE, subject="482913", text=None), **rule)
+    unread = read(MESSAGE._replace(subject="482913", text=None), **rule)
     assert unread.subject == "[code]"
 
 
@@ -124,8 +123,7 @@ def test_a_code_is_left_out_where_only_the_subject_or_only_the_text_speaks_of_on
 def test_a_code_in_a_name_of_a_person_or_a_file_or_in_a_header_is_left_out_where_the_mail_speaks_of_one(
     speaks: dict[str, Any],
 ) -> None:
-    mail = replace(
-        MESSAGE,
+    mail = MESSAGE._replace(
         **speaks,
         from_=(Address("Shop 482913", "shop2026@example.org"),),
         attachments=(Attachment("2", "482913.txt", "text/plain", 5),),
@@ -139,14 +137,14 @@ def test_a_code_in_a_name_of_a_person_or_a_file_or_in_a_header_is_left_out_where
 
 def test_a_media_type_that_a_sender_made_up_is_not_told() -> None:
     types = ("application/pdf", "text/x-k-123456", "application/x-secret-plan")
-    mail = replace(MESSAGE, attachments=tuple(Attachment(str(at), "a", each, 5) for at, each in enumerate(types)))
+    mail = MESSAGE._replace(attachments=tuple(Attachment(str(at), "a", each, 5) for at, each in enumerate(types)))
     kept = [each.media_type for each in read(mail, **OWN).attachments]
     assert kept == ["application/pdf", "application/octet-stream", "application/octet-stream"]
 
 
 def test_quoted_history_is_left_out_where_the_policy_says_so() -> None:
     text = "Yes.\n\nOn Mon, 2 Mar 2026 Bob wrote:\n> secret\n> more\nBye\n-----Original Message-----\nFrom: x\nsecret"
-    message = read(replace(MESSAGE, text=text), quoted="strip")
+    message = read(MESSAGE._replace(text=text), quoted="strip")
     assert message.text == "Yes.\n\n[quoted text]\nBye\n[quoted text]"
     assert message.preview == "Yes. [quoted text] Bye [quoted text]"
 
@@ -154,13 +152,13 @@ def test_quoted_history_is_left_out_where_the_policy_says_so() -> None:
 def test_size_tells_nothing_of_what_is_withheld() -> None:
     text = "1234567"
     for policy in ({}, OWN, {"links": "strip"}, {"bodies": False}, {"attachments": {"types": ["image/*"]}}):
-        one = shown(replace(MESSAGE, text=text, size=10), **policy)
-        other = shown(replace(MESSAGE, text=text, size=99_999), **policy)
+        one = shown(MESSAGE._replace(text=text, size=10), **policy)
+        other = shown(MESSAGE._replace(text=text, size=99_999), **policy)
         assert one == other
-    assert shown(replace(MESSAGE, text=text, attachments=())).size == 7
-    assert shown(replace(MESSAGE, text=None, text_octets=7, attachments=())).size == 7
-    assert shown(replace(MESSAGE, text=text), **OWN).size == 7 + 5
-    assert shown(replace(MESSAGE, size=10), attachments={}).size == 10
+    assert shown(MESSAGE._replace(text=text, attachments=())).size == 7
+    assert shown(MESSAGE._replace(text=None, text_octets=7, attachments=())).size == 7
+    assert shown(MESSAGE._replace(text=text), **OWN).size == 7 + 5
+    assert shown(MESSAGE._replace(size=10), attachments={}).size == 10
 
 
 PIECES = st.text(
@@ -203,7 +201,7 @@ def test_rewriting_only_leaves_out(pieces: list[str]) -> None:
     policy = ContentPolicy.model_validate({"redact": [{"pattern": r"K-\d{6}"}, "card_numbers"]})
     rewriting = rewriting_of(policy)
     assert rewriting is not None
-    rewritten = rewriting.message(replace(MESSAGE, text=text)).text
+    rewritten = rewriting.message(MESSAGE._replace(text=text)).text
     assert rewritten is not None
     at = 0
     for piece in rewritten.replace("\ufdd1", "\ufdd8").split("\ufdd8"):
