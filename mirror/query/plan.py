@@ -7,14 +7,13 @@ that asking for them misses nothing; where they say less than the pattern does, 
 asked for pieces of the pattern instead (mirror.grams), and always tested.
 """
 
-import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from mirror.fold import LONG_WORD, fold, fold_keeping_separators
 from mirror.grams import asked_of
+from mirror.query.lexicon import Lexicon, Part, Row
 from mirror.query.lines import is_whole
 from mirror.query.sql import TRUE, Fragment, exact, joined
 from mirror.query.tree import (
@@ -33,20 +32,12 @@ from mirror.query.tree import (
     TextContains,
 )
 
-MOST_WORDS = 1_000
-"""A pattern that is part of more words than this is not asked of the index."""
-_MOST_SCANNED = 6_000
 _TELLING = 3
 """Pieces of a pattern in header lines that say enough without the name of the header."""
 _COUNTED = 64
 """Proposals of the header lines that are counted; how near these stand tells of more."""
 _MOST_PHRASES = 1_000
-_LONGEST_ASKED = 64
 _NO_WORD = "\ue001"
-
-Part = Literal["whole", "prefix", "suffix", "inside"]
-Row = tuple[str, int]
-"""A word, and how many contents have it in the field that is asked about."""
 
 _FTS_COLUMNS: dict[Field, str] = {
     "subject": "subject",
@@ -59,7 +50,6 @@ _FTS_COLUMNS: dict[Field, str] = {
 _PROVED: frozenset[Field] = frozenset(("body", "subject", "from", "to"))
 """Fields that have a column of the index to themselves."""
 _WORTH_BARRING = 0.1
-_COUNTS: dict[Field | None, int] = {None: 1, "body": 1, "subject": 2, "from": 3, "to": 3, "cc": 3, "bcc": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +91,17 @@ def superset(node: Node) -> Node:
 
 
 class Planner:
-    """Asks the word table of one mirror, of about `total` contents.
+    """Asks the indexes of one mirror, of about `total` contents, for one page.
 
-    thorough: also reads the whole word table, for the patterns of one or two characters that no index has. That pays
+    is_thorough: also reads the whole word table, for the patterns of one or two characters that no index has. That pays
     when a walk has shown that hits are rare.
     """
 
-    def __init__(self, connection: sqlite3.Connection, total: int, *, thorough: bool = False) -> None:
+    def __init__(self, connection: sqlite3.Connection, total: int) -> None:
         self._connection = connection
+        self._lexicon = Lexicon(connection)
         self._total = max(1, total)
-        self._thorough = thorough
+        self.is_thorough = False
 
     def propose(self, node: Node | None) -> Proposal | None:
         """What the index proposes for a filter, or None when it cannot help."""
@@ -141,7 +132,7 @@ class Planner:
                 field, pattern = node.node.field, node.node.pattern
                 folded = fold(pattern)
                 if field in _PROVED and folded and " " not in folded and folded == fold_keeping_separators(pattern):
-                    counts = [count for _, count in self._whole(field, folded)]
+                    counts = [count for _, count in self._lexicon.whole(field, folded)]
                     if LONG_WORD not in folded and sum(counts) > self._total * _WORTH_BARRING:
                         found.append(f'({_FTS_COLUMNS[field]} : "{folded}")')
         return " OR ".join(found)
@@ -184,7 +175,8 @@ class Planner:
 
     def _any(self, node: Node, nodes: Sequence[Node]) -> Proposal | None:
         found: list[Proposal] = []
-        for each in nodes:
+        # Those about bodies first: they are the likeliest to make all the others useless.
+        for each in sorted(nodes, key=_is_of_body, reverse=True):
             proposal = self.propose(each)
             if proposal is None:
                 return None
@@ -239,48 +231,11 @@ class Planner:
         )
 
     def _words(self, field: Field | None, piece: str, part: Part) -> list[Row] | None:
-        """The words of a field that a piece of a pattern may be part of, or None when they are too many to say."""
-        whole = part == "whole" or LONG_WORD in piece
-        rows = self._whole(field, piece) if whole else self._partly(field, piece, part)
-        if rows is None or len(rows) > MOST_WORDS:
-            return None
-        return rows if whole else [*rows, *self._whole(field, LONG_WORD)]
-
-    def _whole(self, field: Field | None, word: str) -> list[Row]:
-        return _of_field(field, self._connection.execute(_WHOLE, (word,)).fetchall())
-
-    def _partly(self, field: Field | None, piece: str, part: Part) -> list[Row] | None:
-        # A subject's words are few among those that have a piece; of a body's, more than MOST_WORDS say enough.
-        most = _MOST_SCANNED if field == "subject" else MOST_WORDS + 1
-        rows: list[tuple[str, int, int, int]] | None = None
-        if part == "prefix":
-            rows = self._connection.execute(_PREFIX, (piece, piece, most)).fetchall()
-        elif len(piece) >= 3:
-            ids = [row[0] for row in self._connection.execute(_INSIDE, (_trigrams(piece), most))]
-            if len(ids) < most:
-                rows = self._connection.execute(_BY_IDS, (json.dumps(ids),)).fetchall()
-        elif self._thorough:
-            rows = self._connection.execute(_ANYWHERE, (piece, most)).fetchall()
-        if rows is None or len(rows) == most:
-            if _COUNTS[field] != _COUNTS["from"]:
-                return None
-            rows = self._connection.execute(_PEOPLE, (piece,)).fetchall()
-        matches = {"prefix": str.startswith, "suffix": str.endswith, "inside": str.__contains__}[part]
-        return _of_field(field, [row for row in rows if matches(row[0], piece)])
+        return self._lexicon.words(field, piece, part, thorough=self.is_thorough)
 
 
-def _trigrams(piece: str) -> str:
-    """Words that have enough of a piece's trigrams, wherever they stand in it: those with the piece, and a few more.
-
-    Every other one says nearly as much as all of them, in half the time.
-    """
-    last = min(len(piece), _LONGEST_ASKED) - 3
-    asked = dict.fromkeys(piece[start : start + 3] for start in (*range(0, last, 2), last))
-    return " AND ".join('"' + trigram + '"' for trigram in asked)
-
-
-def _of_field(field: Field | None, rows: list[tuple[str, int, int, int]]) -> list[Row]:
-    return [(row[0], count) for row in rows if isinstance(count := row[_COUNTS[field]], int) and count > 0]
+def _is_of_body(node: Node) -> bool:
+    return isinstance(node, Contains) and node.field == "body"
 
 
 def _parts(folded: str, count: int) -> list[Part]:
@@ -331,16 +286,3 @@ _NEWEST_LINES = """
     )
     """
 _NEWER = "SELECT count(*) FROM (SELECT 1 FROM content WHERE id >= ? LIMIT ?)"
-_WHOLE = "SELECT term, documents, subjects, people FROM word WHERE term = ?"
-_PREFIX = """
-    SELECT term, documents, subjects, people FROM word WHERE term >= ? AND term < ? || char(1114111) LIMIT ?
-    """
-_INSIDE = "SELECT rowid FROM word_trigram WHERE word_trigram MATCH ? LIMIT ?"
-_BY_IDS = """
-    SELECT word.term, word.documents, word.subjects, word.people
-    FROM json_each(?) AS asked CROSS JOIN word ON word.id = asked.value
-    """
-_ANYWHERE = "SELECT term, documents, subjects, people FROM word WHERE instr(term, ?) > 0 LIMIT ?"
-_PEOPLE = """
-    SELECT term, 0, 0, people FROM word INDEXED BY word_people WHERE people > 0 AND instr(term, ?) > 0
-    """

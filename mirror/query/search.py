@@ -53,6 +53,7 @@ class Search:
         self._node = node
         self._progress = progress
         self._exact = TRUE if node is None else exact(node)
+        self._planner = Planner(connection, scope.total)
         self._test = _TEST
         self._asks_for_text = any(
             isinstance(each, Contains | HeaderContains | TextContains) for each in conditions(node)
@@ -101,7 +102,7 @@ class Search:
         if (ids := self._ids()) is not None:
             return [self._ids_way(ways.ALL_IDS, ids)]
         span, outside = span_of(self._connection, self._together, HIGHEST)
-        proposal = Planner(self._connection, self._scope.total).propose(self._node)
+        proposal = self._planner.propose(self._node)
         by_index = HIGHEST if proposal is None else self._index_cost(proposal, HIGHEST)
         walk = self._walk(limit)
         by_walk = walk.messages * (_PROBE if self._node is None else _TEST)
@@ -164,7 +165,7 @@ class Search:
             count = 4 * count if is_soon else 0
         if span.low > span.high:
             return
-        proposal = Planner(self._connection, self._scope.total).propose(self._node)
+        proposal = self._planner.propose(self._node)
         count = _ENOUGH_TO_TELL if proposal is None else self._walk_first(proposal, walk.messages, limit)
         if count:
             low = self._boundary(span, count)
@@ -174,8 +175,9 @@ class Search:
         if span.low > span.high:
             return
         if proposal is None:
-            proposal = Planner(self._connection, self._scope.total, thorough=True).propose(self._node)
-        if proposal is None and (barred := Planner(self._connection, self._scope.total).barred(self._together)):
+            self._planner.is_thorough = True
+            proposal = self._planner.propose(self._node)
+        if proposal is None and (barred := self._planner.barred(self._together)):
             yield from self._not_barred(span, barred)
         elif proposal is None:
             yield from self._run(self._way(walk, span), walk.by)

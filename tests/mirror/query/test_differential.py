@@ -15,7 +15,7 @@ import pytest
 from mirror.envelope import base_subject
 from mirror.fold import fold_keeping_separators
 from mirror.mirrored import MirroredMessage
-from mirror.query import plan, search
+from mirror.query import lexicon, plan, search
 from mirror.query.criteria import parse_criteria
 from mirror.query.himalaya import parse_himalaya
 from mirror.query.order import Position
@@ -288,7 +288,7 @@ def test_answer_equals_a_scan(
 
 
 def test_answer_equals_a_scan_when_few_words_may_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "MOST_WORDS", 2)
+    monkeypatch.setattr(lexicon, "MOST_WORDS", 2)
     monkeypatch.setattr(plan, "_MOST_PHRASES", 2)
     compare(tmp_path / "mirror.db", 99, 100)
 
