@@ -129,14 +129,20 @@ class Sending:
     ) -> Literal["owed", "by_provider", "none"]:
         """What is to become of the copy in Sent, once the server has taken the mail."""
         is_handed_over = False
+        copy: Literal["owed", "by_provider", "none"] = "none"
 
         def hand_over() -> None:
             nonlocal is_handed_over
             self._state.hand_over(line)
             is_handed_over = True
 
+        def taken() -> None:
+            nonlocal copy
+            copy = self._outbox.copy_due(caller.account)
+            self._journal(line, "sent", copy=copy)
+
         try:
-            self._hand_in(parcel, caller, endpoint, hand_over)
+            self._hand_in(parcel, caller, endpoint, hand_over, taken)
         except SubmissionUncertain:
             self._settle(caller, line, parcel, "uncertain", "no answer after the final dot")
             if self._outbox.resolve(line, _mailbox(caller), parcel.message_id, caller.account):
@@ -150,21 +156,26 @@ class Sending:
         except BaseException as exc:
             self._settle(caller, line, parcel, "uncertain" if is_handed_over else "refused", type(exc).__name__)
             raise
-        copy = self._outbox.copy_due(caller.account)
-        self._journal(line, "sent", copy=copy)
         return copy
 
-    def _hand_in(self, parcel: Parcel, caller: Caller, endpoint: Endpoint, hand_over: Callable[[], None]) -> None:
+    def _hand_in(
+        self,
+        parcel: Parcel,
+        caller: Caller,
+        endpoint: Endpoint,
+        hand_over: Callable[[], None],
+        taken: Callable[[], None],
+    ) -> None:
         login = self._login(caller, endpoint)
         try:
-            submit(parcel, endpoint, login, hand_over)
+            submit(parcel, endpoint, login, hand_over, taken)
         except AuthenticationRefused:
             # The secret may have been replaced since it was read, as tokens are that expire; nothing was sent so far.
             self._secrets.clear()
             fresh = self._login(caller, endpoint, "" if login is None else login.secret)
             if fresh == login:
                 raise
-            submit(parcel, endpoint, fresh, hand_over)
+            submit(parcel, endpoint, fresh, hand_over, taken)
 
     def _journal(
         self, line: int, state: Literal["sent", "refused", "uncertain"], reason: str = "", copy: CopyState = ""

@@ -88,11 +88,16 @@ class Parcel:
 
 
 def submit(
-    parcel: Parcel, endpoint: Endpoint, login: Login | None, hand_over: Callable[[], None] = lambda: None
+    parcel: Parcel,
+    endpoint: Endpoint,
+    login: Login | None,
+    hand_over: Callable[[], None] = lambda: None,
+    taken: Callable[[], None] = lambda: None,
 ) -> None:
     """Returns once the server has taken responsibility for the mail.
 
-    hand_over is called before the final dot is written; when it raises, nothing was sent.
+    hand_over is called before the final dot is written; when it raises, nothing was sent. taken is called as soon as
+    the server has the mail, before we take our leave of it.
     Raises SubmissionUnavailable, AuthenticationRefused, RecipientsRefused, SubmissionRefused or SubmissionUncertain.
     """
     smtp = Conversation(PATIENCE)
@@ -107,8 +112,8 @@ def submit(
             if smtp.hung_up():
                 raise _hung_up(smtp)
         _await_verdict(smtp, parcel)
-        with suppress(*Broken):
-            smtp.docmd("QUIT")
+        taken()
+        _leave(smtp)
     finally:
         smtp.close()
 
@@ -129,8 +134,7 @@ def check_login(endpoint: Endpoint, login: Login, senders: Sequence[str] = ()) -
                 if code >= 500:
                     refused[sender] = _reply(code, text)
                 smtp.docmd("RSET")
-        with suppress(*Broken):
-            smtp.docmd("QUIT")
+        _leave(smtp)
     finally:
         smtp.close()
     return refused
@@ -276,10 +280,15 @@ def _refusal(smtp: Conversation, code: int, text: bytes) -> SubmissionRefused:
 
 
 def _end_transaction(smtp: Conversation) -> None:
+    _leave(smtp, "RSET")
+
+
+def _leave(smtp: Conversation, *before: str) -> None:
+    """Say goodbye, after these commands; whatever the server makes of it, it is not waited for long."""
     smtp.seconds = min(smtp.seconds, PATIENCE.login)
     with suppress(*Broken):
-        smtp.docmd("RSET")
-        smtp.docmd("QUIT")
+        for command in (*before, "QUIT"):
+            smtp.docmd(command)
 
 
 def _reply(code: int, text: bytes) -> str:

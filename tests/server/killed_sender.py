@@ -12,8 +12,7 @@ from server.app import Parts
 from server.auth import Authenticator
 from server.live import LiveSettings
 from server.outbound import Draft
-from server.sending import mail as sending
-from server.sending import outbox
+from server.sending import outbox, submission
 from server.state.store import State
 from tests.servers.ports import PASSWORD
 
@@ -22,8 +21,9 @@ STEPS = {
     "journalled": ("begin_submission", "after"),
     "before handing over": ("hand_over", "before"),
     "handed over": ("hand_over", "after"),
-    "answered": ("submit", "after"),
+    "answered": ("settle_submission", "before"),
     "settled": ("settle_submission", "after"),
+    "settled, leaving": ("_leave", "before"),
     "copy appended": ("settle_copy", "before"),
     "copy settled": ("settle_copy", "after"),
 }
@@ -83,7 +83,7 @@ def main() -> None:
     state = State(live.in_force().settings.server.data_dir)
     parts = Parts.open(live, state)
     name, when = STEPS[step]
-    _dying(sending if name == "submit" else state, name, when)
+    _dying(submission if name == "_leave" else state, name, when)
     parts.outbound.send(Authenticator(live, state).by_name("alice", "assistant", "work"), DRAFT, "key")
 
 

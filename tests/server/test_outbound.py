@@ -291,8 +291,13 @@ def test_a_mail_that_the_server_took_is_sent_although_the_journal_cannot_say_so(
     with ExitStack() as held:
 
         def then_locked(*arguments: Any) -> None:
-            submit(*arguments)
-            held.enter_context(locked(data_dir / "state.db"))
+            parcel, endpoint, login, hand_over, taken = arguments
+
+            def locking() -> None:
+                held.enter_context(locked(data_dir / "state.db"))
+                taken()
+
+            submit(parcel, endpoint, login, hand_over, locking)
 
         monkeypatch.setattr("server.sending.mail.submit", then_locked)
         assert send(door.caller()).value["status"] == "sent"
@@ -309,7 +314,9 @@ def test_a_verdict_of_the_server_is_told_although_the_journal_cannot_be_written(
     impatient(door)
     with ExitStack() as held:
 
-        def locked_then_refused(parcel: Parcel, endpoint: Endpoint, login: Any, hand_over: Callable[[], None]) -> None:
+        def locked_then_refused(
+            parcel: Parcel, endpoint: Endpoint, login: Any, hand_over: Callable[[], None], _: Callable[[], None]
+        ) -> None:
             def locking() -> None:
                 hand_over()
                 held.enter_context(locked(data_dir / "state.db"))
@@ -340,7 +347,7 @@ def test_a_journal_that_fails_at_the_final_dot_stops_the_mail(
     with ExitStack() as held:
 
         def locked_before_the_dot(
-            parcel: Parcel, endpoint: Endpoint, login: Any, hand_over: Callable[[], None]
+            parcel: Parcel, endpoint: Endpoint, login: Any, hand_over: Callable[[], None], _: Callable[[], None]
         ) -> None:
             held.enter_context(locked(data_dir / "state.db"))
             submit(parcel, endpoint, login, hand_over)
