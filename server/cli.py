@@ -13,6 +13,7 @@ from config.identity import Settings
 from config.settings import ConfigError
 from mirror.errors import MirrorError
 from mirror.log import configure_logging
+from server.amounts import counted
 from server.commands.audit import audit
 from server.commands.auth import auth
 from server.commands.backup import backup, restore
@@ -166,8 +167,9 @@ def config_check(config_path: Path | None) -> None:
     if problems:
         raise click.ClickException("\n".join(f"{path}: {problem}" for problem in dict.fromkeys(problems)))
     click.echo(
-        f"{path}: ok, {len(settings.identities())} mailboxes, {len(settings.profiles)} profiles, "
-        f"{len(settings.tokens)} tokens; data in {settings.server.data_dir}"
+        f"{path}: ok, {counted(len(settings.identities()), 'mailbox', 'mailboxes')}, "
+        f"{counted(len(settings.profiles), 'profile')}, {counted(len(settings.tokens), 'token')}; "
+        f"data in {settings.server.data_dir}"
     )
 
 

@@ -9,6 +9,7 @@ from config.profile import ContentPolicy, Limits, Profile, Redaction
 from mirror.errors import MirrorAbsent
 from mirror.mirrored import FolderState
 from mirror.query.reader import Reader
+from server.amounts import counted
 from server.policy import Access, Sight, folder_access
 
 _PAGE = 1_000
@@ -101,7 +102,7 @@ def _sees(policy: ContentPolicy) -> dict[str, str]:
     return {
         "bodies": f"as text, {policy.max_body_chars:,} characters of one" if policy.bodies else "withheld",
         "html": "as well" if policy.html and policy.bodies and not policy.rewrites else "withheld",
-        "max_age": "any age" if policy.max_age is None else f"{policy.max_age.days} days",
+        "max_age": "any age" if policy.max_age is None else counted(policy.max_age.days, "day"),
         "from_allow": ", ".join(policy.from_allow) or "everybody",
         "from_deny": ", ".join(policy.from_deny) or "nobody",
         "subject_deny": ", ".join(policy.subject_deny) or "nothing",

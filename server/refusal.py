@@ -1,5 +1,6 @@
 """Reads and writes that did not succeed, in words for the client: what happened, and what it can do now."""
 
+import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from mirror.errors import (
     UpstreamRefused,
     UpstreamUnavailable,
 )
+from server.amounts import counted
 from server.audit.log import AuditUnwritable
 from server.mailbox import NoSuchFolder, NoSuchMessage, ReadOnly
 from server.outbound import Denied
@@ -96,6 +98,10 @@ def changing(again: str) -> Iterator[None]:
         raise Declined("The mail server gave an answer that makes no sense. The change is not confirmed.") from None
 
 
+def _minutes(seconds: float) -> str:
+    return counted(math.ceil(seconds / 60), "minute")
+
+
 @contextmanager
 def sending() -> Iterator[None]:
     """Outcomes of a send that is not a success, each with what it means for the recipients."""
@@ -105,16 +111,15 @@ def sending() -> Iterator[None]:
         named = f": {', '.join(exc.denial.recipients)}" if exc.denial.recipients else ""
         raise Declined(f"Not sent: {exc.denial.reason}{named}. Nobody received it.", exc.denial.rule) from None
     except TooManyRefusals as exc:
+        minutes = _minutes(exc.seconds)
         raise Declined(
             "Not sent: the mail server has refused too many mails of the last hour. "
-            f"The next one may be tried in {-(-exc.seconds // 60):.0f} minutes.",
+            f"The next one may be tried in {minutes}.",
             "refusals",
         ) from None
     except TooManySends as exc:
-        minutes = -(-exc.seconds // 60)
-        raise Declined(
-            f"Not sent: the hourly limit is reached. The next mail fits in {minutes:.0f} minutes.", "per_hour"
-        ) from None
+        minutes = _minutes(exc.seconds)
+        raise Declined(f"Not sent: the hourly limit is reached. The next mail fits in {minutes}.", "per_hour") from None
     except KeyUsed:
         raise Declined(
             "Not sent: this idempotency_key belongs to another mail. Nobody received this one; use a new key."

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from server.amounts import counted
 from server.audit.chain import Chain, Head, audit_key, file_numbers, file_path, former_keys, is_next, key_id, read_head
 
 _MAX_PROBLEMS = 20
@@ -70,7 +71,7 @@ def _walk(
             count, seq, mac = count + 1, seq + 1, line[-66:-2].decode()
     if head is not None and not problems and seq < head.seq:
         problems.append(
-            f"{file_path(folder, head.file).name}: cut short; {head.seq - seq} lines are missing at its end"
+            f"{file_path(folder, head.file).name}: cut short by {counted(head.seq - seq, 'line')} at its end"
         )
     return Verdict(count, len(numbers), tuple(problems[:_MAX_PROBLEMS]))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from config.identity import Settings
+from server.amounts import counted
 from server.commands.options import ConfigOption, load
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def audit_verify(config_path: Path | None, as_json: bool) -> None:
     else:
         for problem in verdict.problems:
             click.echo(problem, err=True)
-        state = f"{len(verdict.problems)} problems" if verdict.problems else "whole"
-        click.echo(f"{state}: {verdict.lines} lines in {verdict.files} files")
+        state = counted(len(verdict.problems), "problem") if verdict.problems else "whole"
+        click.echo(f"{state}: {counted(verdict.lines, 'line')} in {counted(verdict.files, 'file')}")
     sys.exit(1 if verdict.problems else 0)
 
 

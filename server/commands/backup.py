@@ -6,6 +6,7 @@ import click
 
 from config.identity import Settings
 from config.settings import find_config, load_settings, parse_settings
+from server.amounts import counted, octets
 from server.commands.options import ConfigOption, load
 
 
@@ -26,7 +27,7 @@ def backup(config_path: Path | None, file: Path, with_mirrors: bool) -> None:
     except OSError as exc:
         raise click.ClickException(str(exc)) from exc
     mirrors = f", mirrors of {', '.join(contents.mirrors)}" if contents.mirrors else ", no mirrors"
-    click.echo(f"{file}: {contents.files} files, {contents.size} bytes{mirrors}")
+    click.echo(f"{file}: {counted(contents.files, 'file')}, {octets(contents.size)}{mirrors}")
     if secrets := _secret_files(settings):
         click.echo(f"Not in it, keep them elsewhere: {', '.join(sorted(secrets))}")
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from server.amounts import counted, octets
 from server.commands.options import ConfigOption, load
 
 
@@ -30,7 +31,8 @@ def forget(config_path: Path | None, mailbox: str, yes: bool) -> None:
             f"Remove {names} with mirror, send journal and tokens from {settings.server.data_dir}?", abort=True
         )
     gone = forget_mailbox(settings, found)
-    click.echo(f"{names}: forgotten; {gone.size} bytes of mirrors, {gone.lines} lines of the send journal and the like")
+    lines = counted(gone.lines, "line")
+    click.echo(f"{names}: forgotten; {octets(gone.size)} of mirrors, {lines} of the send journal and the like")
     if gone.tokens:
         click.echo(f"Tokens that count no more: {', '.join(gone.tokens)}")
     if any((found.user, provider) in settings.accounts() for provider in found.providers):

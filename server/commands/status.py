@@ -13,6 +13,7 @@ from rich.table import Table
 from config.identity import Settings
 from mirror.errors import MirrorAbsent
 from mirror.mirrored import AccountState, FolderState, Quarantined
+from server.amounts import octets
 from server.commands.options import ConfigOption, load
 
 _SHOWN = 20
@@ -132,7 +133,7 @@ def _print(console: Console, name: str, mirror: dict[str, Any]) -> None:
     console.print(table)
     for folder in mirror["folders"]:
         for each in folder["quarantine"]:
-            where = f"{folder['folder']}: uid {each['uid']} ({each['size']} bytes) is not mirrored"
+            where = f"{folder['folder']}: uid {each['uid']} ({octets(each['size'])}) is not mirrored"
             _say(console, f"{where}: {each['reason']}; tried again at {each['next_try']}")
         if len(folder["quarantine"]) < folder["quarantined"]:
             _say(console, f"{folder['folder']}: {folder['quarantined'] - len(folder['quarantine'])} more like these")
@@ -155,11 +156,11 @@ def _print_account(console: Console, mirror: dict[str, Any]) -> None:
         _say(console, f"logins refused in a row: {mirror['logins_refused']}")
     for capability, reason in mirror["distrusted"].items():
         _say(console, f"not used for a week, since the server broke it: {capability} ({reason})")
-    limit = f" of {_octets(mirror['daily_bytes'])} a day" if mirror["daily_bytes"] else ""
-    _say(console, f"received: {_octets(mirror['bytes_today'])}{limit}, {_octets(mirror['bytes_total'])} in all")
+    limit = f" of {octets(mirror['daily_bytes'])} a day" if mirror["daily_bytes"] else ""
+    _say(console, f"received: {octets(mirror['bytes_today'])}{limit}, {octets(mirror['bytes_total'])} in all")
     if mirror["bytes_pending"]:
         when = f", done about {mirror['done_by']}" if mirror["done_by"] else ""
-        _say(console, f"to fetch: {_octets(mirror['bytes_pending'])}{when}")
+        _say(console, f"to fetch: {octets(mirror['bytes_pending'])}{when}")
 
 
 def _print_sign_in(console: Console, name: str, sign_in: dict[str, Any]) -> None:
@@ -182,13 +183,6 @@ def _completeness(folder: dict[str, Any]) -> str:
 
 def _say(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False)
-
-
-def _octets(number: int) -> str:
-    for size, unit in ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")):
-        if number >= size:
-            return f"{number / size:.1f} {unit}"
-    return f"{number} bytes"
 
 
 def _written(at: datetime | None) -> str | None:

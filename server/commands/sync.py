@@ -14,6 +14,7 @@ from rich.progress import Progress as Bars
 
 from mirror.log import configure_logging
 from mirror.report import Progress
+from server.amounts import counted
 from server.commands.options import ConfigOption, load
 
 if TYPE_CHECKING:
@@ -80,12 +81,14 @@ def _print_outcomes(outcomes: "Sequence[Outcome]") -> None:
             continue
         folders = outcome.report["folders"].values()
         counts = {key: sum(folder[key] for folder in folders) for key in ("messages", "new", "changed", "removed")}
+        messages = counted(counts["messages"], "message")
         click.echo(
-            f"{outcome.mirror}: {counts['messages']} messages in {len(folders)} folders, {counts['new']} new, "
+            f"{outcome.mirror}: {messages} in {counted(len(folders), 'folder')}, {counts['new']} new, "
             f"{counts['changed']} changed, {counts['removed']} removed, {outcome.report['seconds']:.1f} s"
         )
         if waiting := outcome.report.get("waiting"):
-            click.echo(f"  {waiting} messages wait: today's byte limit is reached; see postmirror status", err=True)
+            limited = "today's byte limit is reached; see postmirror status"
+            click.echo(f"  {counted(waiting, 'message')} to come: {limited}", err=True)
         for folder in folders:
             if folder["error"]:
                 click.echo(f"  {folder['name']}: {folder['error']}", err=True)

@@ -23,6 +23,7 @@ from mirror.database import private_folder
 from mirror.lock import Lock
 from mirror.log import configure_logging
 from mirror.report import Progress
+from server.amounts import counted
 from server.demo.servers import DemoServers, start_demo_servers
 from server.passes import sync_now
 from server.serve import AlreadyServing, serve
@@ -141,7 +142,7 @@ def _mirror(settings: Settings, console: Console) -> None:
     if not outcome.complete:
         raise RuntimeError(f"the sample mailbox could not be mirrored: {outcome.error or outcome.report}")
     messages = sum(folder["messages"] for folder in outcome.report["folders"].values())
-    console.print(f"{messages} messages mirrored, {outcome.report['seconds']:.1f} s")
+    console.print(f"{counted(messages, 'message')} mirrored, {outcome.report['seconds']:.1f} s")
 
 
 def _secret(settings: Settings, path: Path) -> str:

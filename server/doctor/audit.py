@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from config.identity import Settings
+from server.amounts import counted
 from server.audit.chain import Chain
 from server.audit.report import verify
 from server.doctor.finding import Finding, fail, ok
@@ -26,4 +27,4 @@ def check_audit(settings: Settings) -> Iterator[Finding]:
             "postmirror audit verify lists them; compare with your copy of the log",
         )
     else:
-        yield ok("audit", data_dir / "audit", f"whole: {verdict.lines} lines")
+        yield ok("audit", data_dir / "audit", f"whole: {counted(verdict.lines, 'line')}")

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509.oid import AuthorityInformationAccessOID, NameOID
 
 from config.provider import Endpoint
+from server.amounts import counted
 from server.doctor.finding import Finding, fail, ok, warn
 
 SOON = timedelta(days=14)
@@ -78,7 +79,7 @@ def check_certificate(shown: x509.Certificate, about: str) -> Iterator[Finding]:
         yield warn(
             "certificate-ends-soon",
             about,
-            f"the certificate ends in {left.days} days",
+            f"the certificate ends in {counted(left.days, 'day')}",
             "the server's operator should have renewed it by now: ask",
         )
     else:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
+from server.amounts import counted
 from server.doctor.finding import Finding, fail, ok
 
 TOLERATED = 300.0
@@ -28,7 +29,7 @@ def check_clock(greetings: Iterable[str], data_dir: Path) -> Iterator[Finding]:
     elif ahead is not None:
         yield fail("clock", "this machine", f"{ahead} was written in the future: the clock was set back", _SET_IT)
     else:
-        told = f"agrees with {len(skews)} mail servers" if skews else "nothing contradicts it"
+        told = f"agrees with {counted(len(skews), 'mail server')}" if skews else "nothing contradicts it"
         yield ok("clock", "this machine", told)
 
 

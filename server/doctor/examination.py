@@ -6,6 +6,7 @@ from pathlib import Path
 from config.identity import Settings
 from config.settings import ConfigError, load_settings
 from mirror.credential import Credentials, as_configured
+from server.amounts import counted
 from server.doctor.account import Account
 from server.doctor.audit import check_audit
 from server.doctor.certificate import check_certificate
@@ -43,7 +44,8 @@ def examine(path: Path, agent: str = "", *, is_offline: bool = False) -> Iterato
     if not settings.identities():
         yield fail("configuration", path, "there is no mailbox in it", "add a [users.NAME.providers.NAME] table")
         return
-    yield ok("configuration", path, f"{len(settings.identities())} mailboxes, {len(settings.profiles)} profiles")
+    mailboxes = counted(len(settings.identities()), "mailbox", "mailboxes")
+    yield ok("configuration", path, f"{mailboxes}, {counted(len(settings.profiles), 'profile')}")
     secrets = list(check_secrets(settings))
     yield from secrets
     data = list(check_data(settings.server.data_dir))

@@ -7,6 +7,7 @@ from config.known import KnownProvider, known_providers
 from config.provider import Provider
 from mirror.errors import AuthenticationRefused, MirrorError, UpstreamThrottled, in_plain_words
 from mirror.upstream import Upstream
+from server.amounts import counted
 from server.doctor.account import Account
 from server.doctor.door import SECONDS, Door
 from server.doctor.finding import Finding, fail, ok, warn
@@ -52,7 +53,7 @@ def check_login(account: Account, door: Door, about: str) -> Iterator[Finding]:
             credential=account.credential(provider.imap),
         ) as session:
             folders, _ = session.list_folders()
-            yield ok("login", about, f"accepted; {len(folders)} folders")
+            yield ok("login", about, f"accepted; {counted(len(folders), 'folder')}")
             yield _capabilities(session, about)
     except AuthenticationRefused as exc:
         if provider.is_signed_in(provider.imap):

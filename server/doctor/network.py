@@ -10,6 +10,7 @@ from cryptography import x509
 
 from config.identity import Server
 from config.kinds import LOOPBACK
+from server.amounts import counted
 from server.certificate import Certificate, CertificateUnusable
 from server.doctor.certificate import SOON
 from server.doctor.finding import Finding, fail, ok, warn
@@ -71,7 +72,10 @@ def _own_certificate(place: Server) -> Iterator[Finding]:
         )
     elif left < SOON:
         yield warn(
-            "tls-files-end-soon", place.tls_cert_file, f"ends in {left.days} days", "renew it; no restart needed"
+            "tls-files-end-soon",
+            place.tls_cert_file,
+            f"ends in {counted(left.days, 'day')}",
+            "renew it; no restart needed",
         )
     else:
         yield ok("tls-files", place.tls_cert_file, f"valid until {ends:%Y-%m-%d}")

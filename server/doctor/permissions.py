@@ -9,6 +9,7 @@ from pathlib import Path
 
 from config.identity import Settings
 from config.secret import SecretSource, SecretUnavailable
+from server.amounts import counted
 from server.doctor.finding import Finding, fail, ok, warn
 from server.key import KEY_BYTES
 
@@ -124,14 +125,14 @@ def check_data(data_dir: Path) -> Iterator[Finding]:
         yield fail(
             "data-file-owner",
             foreign[0],
-            f"{len(foreign)} files belong to other users, as after a command that ran as root",
+            f"{counted(len(foreign), 'file')} not of the user of postmirror, as after a command that ran as root",
             f"chown -R {_user_name(os.geteuid())} {data_dir}",
         )
     opened = [path for path in _kept(data_dir) if not path.is_socket() and path.lstat().st_mode & _OTHERS]
     if opened:
         bad = True
         yield fail(
-            "data-file-mode", opened[0], f"{len(opened)} files can be read by others", f"chmod -R go= {data_dir}"
+            "data-file-mode", opened[0], f"others can read {counted(len(opened), 'file')}", f"chmod -R go= {data_dir}"
         )
     key = data_dir / "key"
     if key.exists() and key.stat().st_size != KEY_BYTES:

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from config.identity import Settings
+from server.amounts import counted
 from server.doctor.finding import Finding, fail, ok, warn
 from server.doctor.schema import unknown_migrations
 from server.state.schema import migrations
@@ -44,4 +45,4 @@ def check_state(settings: Settings) -> Iterator[Finding]:
             f"postmirror token revoke {lost[0]}, or put them back",
         )
     else:
-        yield ok("state", path, f"whole; {len(tokens)} tokens issued")
+        yield ok("state", path, f"whole; {counted(len(tokens), 'token')} issued")

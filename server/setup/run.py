@@ -10,6 +10,7 @@ import click
 from config.identity import Settings
 from config.settings import ConfigError, find_config, load_settings, parse_settings
 from mirror.errors import AuthenticationRefused
+from server.amounts import counted, lasting, octets
 from server.key import DataKey
 from server.oauth.grants import Grants
 from server.sending.submission import Login, SubmissionUnavailable, check_login
@@ -139,18 +140,18 @@ class Setup:
         )
 
     def _show(self, mailbox: Mailbox) -> None:
-        self._say(f"Logged in. {len(mailbox.folders)} folders:")
+        self._say(f"Logged in. {counted(len(mailbox.folders), 'folder')}:")
         for folder in sorted(mailbox.folders, key=lambda each: (each.name != "INBOX", each.name))[:_SHOWN]:
-            count = "?" if folder.messages is None else f"{folder.messages:,}"
+            count = "? messages" if folder.messages is None else counted(folder.messages, "message")
             access = {"\\Junk": "hidden", "\\Trash": "hidden"}.get(folder.role, "read")
             access = "read, flags may change" if folder.name == "INBOX" else access
-            self._say(f"  {folder.name:<32} {count:>9} messages {_octets(folder.octets):>9}   {access}")
+            self._say(f"  {folder.name:<32} {count:>18} {octets(folder.octets):>9}   {access}")
         if len(mailbox.folders) > _SHOWN:
             self._say(f"  and {len(mailbox.folders) - _SHOWN} more")
-        limit = f" (it lets {_octets(mailbox.daily)} be fetched in a day)" if mailbox.daily else ""
+        limit = f" (it lets {octets(mailbox.daily)} be fetched in a day)" if mailbox.daily else ""
         self._say(
-            f"A first sync fetches about {mailbox.messages:,} messages, {_octets(mailbox.octets)}, in about "
-            f"{_duration(mailbox.seconds())}{limit}. The newest mail comes first and can be searched at once."
+            f"A first sync fetches about {counted(mailbox.messages, 'message')}, {octets(mailbox.octets)}, in "
+            f"{lasting(mailbox.seconds())}{limit}. The newest mail comes first and can be searched at once."
         )
 
     def _check_submission(self, logged_in: LoggedIn) -> None:
@@ -229,17 +230,3 @@ class Setup:
 
 def _said(place: Server) -> str:
     return f"{place['host']}:{place['port']} ({place['security']})"
-
-
-def _octets(number: int) -> str:
-    for size, unit in ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")):
-        if number >= size:
-            return f"{number / size:.1f} {unit}"
-    return f"{number} B"
-
-
-def _duration(seconds: float) -> str:
-    for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return "a minute" if seconds <= 60 else "two minutes"

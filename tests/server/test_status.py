@@ -141,7 +141,7 @@ def test_limit_that_is_reached_is_a_failure_that_says_when_it_ends(tmp_path: Pat
     operator = Operator(tmp_path, server.port, daily=100)
     done = operator.run("sync")
     assert done.exit_code == 1
-    assert "9 messages wait" in done.output
+    assert "9 messages to come" in done.output
     assert json.loads(operator.run("sync", "--json").stdout)["waiting"] == 9
     status = operator.status()
     assert status["daily_bytes"] == 100
