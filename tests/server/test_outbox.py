@@ -133,7 +133,8 @@ def test_a_mail_that_the_server_does_not_file_is_put_into_sent_once(
     assert box.journal == [("sent", "stored")]
     with box.parts.mirrors.reading("alice", "work") as reader:
         sent = next(folder for folder in reader.folders() if folder.role == "\\Sent")
-        [shown] = reader.page(sent.id, None, None, 10).messages
+        [listed_here] = reader.page(sent.id, None, None, 10).messages
+        [shown] = reader.find(sent.id, [listed_here.id])
     assert (shown.subject, [each.address for each in shown.bcc]) == ("Hi", ["carol@example.org"])
     box.catch_up()
     assert len(client.uids("Sent")) == 1
