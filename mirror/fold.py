@@ -103,7 +103,7 @@ def _stays(pattern: str) -> bool:
 def _has_no_hidden_ascii(lowered: str) -> bool:
     """Whether folding puts no ASCII in the place of any character of a text."""
     others = _without_ascii(lowered)
-    if _SILENT.issuperset(others):
+    if _LOUD.search(others) is None or _SILENT.issuperset(others):
         return True
     for character in set(others) - _SILENT:
         folded = _ALONE[character]
@@ -189,6 +189,13 @@ def _composes_with_nothing(character: str) -> bool:
 _ALONE = _Alone()
 _SILENT: set[str] = set()
 """Characters met that folding keeps, or replaces by others without ASCII, whatever stands beside them."""
+QUIET = (
+    "\u0386-\u0482\u048a-\u0590\u05c8-\u060f\u061b-\u064a\u0660-\u066f\u0671-\u06d5\u0904-\u0939\u0e4f-\u0eb0"
+    "\u109e-\u10ff\u2190-\u2245\u24eb-\u2a73\u3001-\u3029\u3030-\u3098\u309d-\u3130\u3400-\ua66e\uac00-\ud7a3"
+    "\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
+)
+"""The scripts and signs that most mail not in Latin letters has, of which the same is known before they are met."""
+_LOUD = re.compile(f"[^{QUIET}]")
 _JAMO = ((0x1100, 0x11FF), (0xA960, 0xA97F), (0xD7B0, 0xD7FF))
 _MOST_REPLACED = 32
 _MOST_KNOWN = 50_000

@@ -1,3 +1,4 @@
+import re
 import sys
 import unicodedata
 
@@ -5,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.fold import LONG_WORD, LONGEST_WORD, fold, fold_keeping_separators, holds_folded, is_unspaced, people
+from mirror.fold import LONG_WORD, LONGEST_WORD, QUIET, fold, fold_keeping_separators, holds_folded, is_unspaced, people
 
 ACCENTS = {
     chr(code)
@@ -135,3 +136,13 @@ def _squeezed(words: str) -> str:
 def _reference(text: str) -> str:
     apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
     return unicodedata.normalize("NFC", "".join(each for each in apart if each not in ACCENTS))
+
+
+def test_quiet_characters_fold_to_no_ascii_whatever_stands_around_them() -> None:
+    quiet = re.findall(f"[{QUIET}]", "".join(EVERY_CHARACTER))
+    assert len(quiet) > 40_000
+    for each in quiet:
+        folded = fold_keeping_separators(f"x{each.lower()}y")
+        assert folded[0] + folded[-1] == "xy"
+        assert folded[1:-1]
+        assert not any(character.isascii() for character in folded[1:-1]), hex(ord(each))
