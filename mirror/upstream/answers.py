@@ -33,6 +33,11 @@ _ITEM = re.compile(
     rb'|MODSEQ \((?P<modseq>\d{1,18})\)|INTERNALDATE "(?P<date>[^"]*)"'
     rb"|EMAILID \((?P<email>[^()]*)\)|X-GM-MSGID (?P<gmail>\d+))(?: |$)"
 )
+# One section in one literal, the uid before it or after it.
+_SECTION = re.compile(
+    rb"\d{1,10} \((?:UID ([1-9]\d{0,8}) )?BODY\[[A-Z0-9. ()-]{0,200}\](?:<\d{1,10}>)? \{(\d{1,10})\}"
+    rb"(?: UID ([1-9]\d{0,8}))?\)"
+)
 _DATE = re.compile(rb"([ \d]\d)-([A-Za-z]{3})-(\d{4}) (\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)")
 _NUMBER = re.compile(rb"(?<!\S)[1-9]\d{0,9}(?!\S)")
 _ALL = re.compile(rb"\bALL ([\d:,]+)")
@@ -195,6 +200,16 @@ def uid_and_flags(text: bytes) -> tuple[int, tuple[str, ...], int] | None:
     if items is None or not {"uid", "flags"} <= items.keys():
         return None
     return int(items["uid"]), canonical_flags(items["flags"].split()), int(items.get("modseq", 0))
+
+
+def section(text: bytes, literals: Sequence[bytes]) -> tuple[int, bytes] | None:
+    """(uid, octets) of a FETCH response that is a uid and one section of its message."""
+    if len(literals) != 1:
+        return None
+    match = _SECTION.fullmatch(text)
+    if match is None or (match[1] is None) == (match[3] is None) or int(match[2]) != len(literals[0]):
+        return None
+    return int(match[1] or match[3]), literals[0]
 
 
 def _plain_items(text: bytes) -> dict[str, bytes] | None:

@@ -1,7 +1,7 @@
 """FETCH answers that the fast path cannot take apart, by imapclient's parser."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,17 +43,21 @@ def listed(untagged: Sequence[Any]) -> dict[int, Listed]:
     return found
 
 
-def bodies(untagged: Sequence[Any], wanted: Collection[int]) -> dict[int, bytes]:
-    """The section of each wanted message among FETCH answers, whatever else is among them."""
+def bodies(untagged: Sequence[Any]) -> dict[int, bytes]:
+    """The section of each message among FETCH answers, by uid, whatever else is among them."""
     found: dict[int, bytes] = {}
     for line, literals in answers.lines(untagged):
-        items = _parsed(line, literals)
-        if items is None or items.get(b"UID") not in wanted:
-            continue
-        for key, value in items.items():
-            if key.startswith(b"BODY[") and isinstance(value, bytes):
-                found[items[b"UID"]] = value
+        section = answers.section(line, literals) or section_slowly(line, literals)
+        if section is not None:
+            found[section[0]] = section[1]
     return found
+
+
+def section_slowly(line: bytes, literals: Sequence[bytes]) -> tuple[int, bytes] | None:
+    """(uid, octets) of a FETCH response with a section, by imapclient's parser; None when it has none."""
+    items = _parsed(line, literals) or {}
+    sections = [value for key, value in items.items() if key.startswith(b"BODY[") and isinstance(value, bytes)]
+    return (int(items[b"UID"]), sections[-1]) if sections else None
 
 
 def _flags_slowly(line: bytes, literals: Sequence[bytes]) -> FlagsLine | None:

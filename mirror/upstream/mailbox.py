@@ -279,8 +279,9 @@ class Mailbox(Idling):
         except UpstreamRefused as exc:
             asked.refused = exc
             return
+        bodies = fetched.bodies(came)
         for each in {id(one): one for one in (asked, *self._asked) if one.item == asked.item}.values():
-            each.found |= fetched.bodies(came, each.wanted)
+            each.found |= {uid: bodies[uid] for uid in bodies.keys() & each.wanted}
 
     def _catch_up(self) -> None:
         while self._asked:
@@ -304,7 +305,7 @@ class Mailbox(Idling):
 
     def _piece(self, uid: int, section: str, offset: int, length: int) -> bytes | None:
         command = b"FETCH %d (UID BODY.PEEK[%s]<%d.%d>)" % (uid, section.encode("ascii"), offset, length)
-        return fetched.bodies(self._run("UID", command).get("FETCH", []), (uid,)).get(uid)
+        return fetched.bodies(self._run("UID", command).get("FETCH", [])).get(uid)
 
 
 def folder_name(raw: bytes) -> str:

@@ -249,7 +249,7 @@ class Upstream(Mailbox):
         answer = self._run("UID", b"FETCH %d (UID FLAGS INTERNALDATE RFC822.SIZE %s)" % (place.uid, message_id))
         untagged = answer.get("FETCH", [])
         listed = fetched.listed(untagged).get(place.uid)
-        block = fetched.bodies(untagged, (place.uid,)).get(place.uid, b"")
+        block = fetched.bodies(untagged).get(place.uid, b"")
         if listed is None or not _is_at(listed, place) or not _has_message_id(block, place.message_id):
             raise MessageChanged(f"uid {place.uid} is gone or names another message")
 
