@@ -83,7 +83,7 @@ def holds_folded(text: str, folded_pattern: str) -> bool:
         lowered = text.lower()
         if folded_pattern in lowered:
             return True
-        if lowered.isascii() or _has_no_hidden_ascii(lowered):
+        if has_no_hidden_ascii(lowered):
             return False
     elif _stays(folded_pattern):
         lowered = text.lower()
@@ -100,8 +100,13 @@ def _stays(pattern: str) -> bool:
     return all(each.isascii() or _ALONE[each] == each for each in pattern)
 
 
-def _has_no_hidden_ascii(lowered: str) -> bool:
-    """Whether folding puts no ASCII in the place of any character of a text."""
+def has_no_hidden_ascii(lowered: str) -> bool:
+    """Whether folding puts no ASCII in the place of any character of a text that is in lower case.
+
+    What is ASCII in the folded text stands in this one as it is, then.
+    """
+    if lowered.isascii():
+        return True
     others = _without_ascii(lowered)
     if _LOUD.search(others) is None or _SILENT.issuperset(others):
         return True

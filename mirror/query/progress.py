@@ -46,6 +46,9 @@ class Progress:
         self._reached = 0
         self._reached_lines = self._reached_pending = _DONE
         self._produced: dict[int, deque[Pair]] = {}
+        self.marked: set[int] = set()
+        """Contents of a span whose text is more than ASCII: for the test of such, which SQL calls `marked`."""
+        connection.create_function("marked", 1, self._is_marked)
         connection.create_function("produced", 3, self._produce)
         connection.create_function("reached", 1, self._reach)
         connection.create_function("reached_lines", 1, self._reach_lines)
@@ -137,6 +140,9 @@ class Progress:
 
     def _produce(self, slot: int, content: int, message: int) -> None:
         self._produced[slot].append((content, message))
+
+    def _is_marked(self, content: int) -> bool:
+        return content in self.marked
 
     def _reach(self, content: int) -> bool:
         self._reached = content

@@ -18,7 +18,7 @@ from mirror.query.order import Position
 from mirror.query.plan import Planner, Proposal
 from mirror.query.progress import OutOfTime, Progress
 from mirror.query.span import HIGHEST, Span, span_of
-from mirror.query.sql import FALSE, TRUE, Fragment, exact
+from mirror.query.sql import FALSE, TRUE, Fragment, exact, unmarked
 from mirror.query.tree import (
     All,
     Contains,
@@ -169,7 +169,7 @@ class Search:
         count = _ENOUGH_TO_TELL if proposal is None else self._walk_first(proposal, walk.messages, limit)
         if count:
             low = self._boundary(span, count)
-            yield from self._run(self._way(walk, Span(low, span.high)), walk.by)
+            yield from self._walked(walk, Span(low, span.high))
             span = Span(span.low, low - 1)
             self._progress.begin(span.high)
         if span.low > span.high:
@@ -180,7 +180,7 @@ class Search:
         if proposal is None and (barred := self._planner.barred(self._together)):
             yield from self._not_barred(span, barred)
         elif proposal is None:
-            yield from self._run(self._way(walk, span), walk.by)
+            yield from self._walked(walk, span)
         else:
             by_index, by_lines = (
                 self._run(_index_way(self._scope, span, proposal, *asked), by) if asked[1] else iter(())
@@ -191,6 +191,22 @@ class Search:
             )
             pending = self._run(self._way(_walk_of(ways.PENDING), span), "content.id")
             yield from self._merged(self._progress.together(by_index, by_lines, pending))
+
+    def _walked(self, walk: Walk, span: Span) -> Iterator[Pair]:
+        """What a long walk of a span finds: which texts are more than ASCII is asked once for many of them."""
+        way = self._way(walk, span)
+        is_most = self._scope.messages * _SHARE_WORTH_MARKING >= self._scope.total
+        if walk.tables != ways.WALK or not is_most or (quick := unmarked(way)) == way:
+            yield from self._run(way, walk.by)
+            return
+        folder, _, _, *others = quick.values
+        while span.low <= span.high:
+            low = self._boundary(span, _MARKED_AT_ONCE)
+            beyond = self._connection.execute(ways.BEYOND_ASCII, (low, span.high))
+            self._progress.marked = {content for (content,) in beyond}
+            yield from self._run(Fragment(quick.sql, (folder, low, span.high, *others)), walk.by)
+            span = Span(span.low, low - 1)
+            self._progress.begin(span.high)
 
     def _not_barred(self, span: Span, barred: str) -> Iterator[Pair]:
         """What matches among the contents that the index does not rule out, those without text included."""
@@ -284,6 +300,8 @@ _ENOUGH_TO_TELL = 500
 """Messages to walk before what the index cannot answer quickly is looked up there after all."""
 _PASSED_AT_ONCE, _TESTED_AT_ONCE = 10_000, 200
 """Messages that one statement passes to find those that the index does not rule out, and of these that one tests."""
+_SHARE_WORTH_MARKING, _MARKED_AT_ONCE = 4, 5_000
+"""One in so many contents is in a folder whose walk asks which texts are more than ASCII, of so many at a time."""
 _COUNTED_PER_ROW = 100
 _FEW = 100
 """A walk of so few messages is not worth asking the index."""

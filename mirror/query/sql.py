@@ -13,7 +13,7 @@ from datetime import date
 from functools import lru_cache
 from typing import Literal
 
-from mirror.fold import fold_keeping_separators, holds_folded, people
+from mirror.fold import fold_keeping_separators, has_no_hidden_ascii, holds_folded, people
 from mirror.query.like import is_plain, like, like_in_json
 from mirror.query.tree import (
     SYSTEM_FLAGS,
@@ -74,6 +74,8 @@ _LIKE: dict[Field, str] = {
     for field, column in _COLUMNS.items()
 }
 _HEADERS_MAY = f"(body.headers LIKE ? ESCAPE '\\' OR NOT {is_plain('body.headers')} OR instr(body.headers, '\\') > 0)"
+_PLAIN_BODY = is_plain("body.text")
+_PLAIN_IF_UNMARKED = "(body.text IS NOT NULL AND NOT marked(message.content))"
 _BODY_LIKE = "body.text LIKE ? ESCAPE '\\'"
 _SENT: dict[Relation, str] = {
     "<": "content.sent_day < ?",
@@ -263,6 +265,11 @@ def opposite(fragment: Fragment) -> Fragment:
     return Fragment("NOT (" + fragment.sql + ")", fragment.values)
 
 
+def unmarked(fragment: Fragment) -> Fragment:
+    """The same test of a message where `marked` tells of its body whether it is more than ASCII (mirror.query.ways)."""
+    return Fragment(fragment.sql.replace(_PLAIN_BODY, _PLAIN_IF_UNMARKED), fragment.values)
+
+
 def _holds(text: str | None, folded_pattern: str) -> bool:
     return holds(text, folded_pattern)
 
@@ -304,7 +311,10 @@ def _may_be_in(headers: str | None, folded_pattern: str) -> bool:
 
 
 def _body_is(text: str | None, tests: str) -> bool:
-    return _is(_parsed(tests), fold_keeping_separators(text or ""))
+    lowered = (text or "").lower()
+    # The tests are ASCII when their JSON has no escapes.
+    is_enough = "\\u" not in tests and has_no_hidden_ascii(lowered)
+    return _is(_parsed(tests), lowered if is_enough else fold_keeping_separators(text or ""))
 
 
 def _is(tests: Tests, folded: str) -> bool:

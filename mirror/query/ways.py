@@ -111,6 +111,10 @@ NOT_BARRED = """
     SELECT rowid FROM fts WHERE fts MATCH ? AND rowid BETWEEN ? AND ?
     ORDER BY 1 DESC
     """
+BEYOND_ASCII = """
+    SELECT content FROM body INDEXED BY body_beyond_ascii
+    WHERE length(text) <> length(CAST(text AS BLOB)) AND content BETWEEN ? AND ?
+    """
 _BY_SUBJECT = """
     FROM content INDEXED BY content_by_subject
     CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = +content.id

@@ -274,7 +274,15 @@ INDEX_ALWAYS = {
     "_PASSED_AT_ONCE": 20,
     "_TESTED_AT_ONCE": 3,
 }
-WALK_FIRST = {"_GLIMPSE": 0, "_FEW": 0, "_PROBE": 1.0, "_SEEK": 1.0, "_TEST": 0.0}
+WALK_FIRST = {
+    "_GLIMPSE": 0,
+    "_FEW": 0,
+    "_PROBE": 1.0,
+    "_SEEK": 1.0,
+    "_TEST": 0.0,
+    "_SHARE_WORTH_MARKING": 100,
+    "_MARKED_AT_ONCE": 7,
+}
 
 
 @pytest.mark.parametrize("costs", [{}, INDEX_ALWAYS, WALK_FIRST], ids=["estimated", "index", "walk"])

@@ -12,7 +12,7 @@ import pytest
 
 from mirror.errors import QueryTooSlow
 from mirror.mirrored import MirroredMessage
-from mirror.query import progress
+from mirror.query import progress, search
 from mirror.query.criteria import parse_criteria
 from mirror.query.himalaya import parse_himalaya
 from mirror.query.order import Position
@@ -106,6 +106,21 @@ def test_pending_contents_are_found_by_their_own_index(mirror: Path) -> None:
         reader.page(1, parse_himalaya("body needle"), None, 100)
     assert any(plan.startswith("SEARCH content USING INDEX content_pending (id>? AND id<?)") for plan in found), found
     assert any("SEARCH message USING INDEX message_walk (folder=? AND content=?)" in plan for plan in found), found
+
+
+def test_a_long_walk_asks_an_index_which_texts_are_more_than_ascii(
+    mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_MARKED_AT_ONCE", 900)
+    statements: list[str] = []
+    with Reader(mirror) as reader:
+        reader._connection.set_trace_callback(statements.append)
+        reader.page(1, parse_himalaya('not body "s w"'), None, 3_000)
+        reader._connection.set_trace_callback(None)
+        asked = [each for each in statements if "body_beyond_ascii" in each]
+        plans = {reader._connection.execute(f"EXPLAIN QUERY PLAN {each}").fetchone()[3] for each in asked}
+    assert len(asked) >= 3
+    assert plans == {"SEARCH body USING INDEX body_beyond_ascii (content>? AND content<?)"}
 
 
 def test_sort_order_of_a_large_folder_walks_its_key(mirror: Path) -> None:
