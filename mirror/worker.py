@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from config.identity import Settings
@@ -28,11 +29,12 @@ NICENESS = 19
 _LOOK_AT_FILE = 1.0
 
 
-def main(credentials: Callable[[Settings], Credentials] = lambda _: as_configured) -> None:
-    """Run until the parent is gone or asks to stop. Argument: the configuration file.
+OpenCredentials = Callable[[Settings], AbstractContextManager[Credentials]]
+"""What the mailboxes of a configuration are logged in with, for the length of a block."""
 
-    credentials: what the mailboxes of a configuration are logged in with.
-    """
+
+def main(credentials: OpenCredentials = lambda _: nullcontext(as_configured)) -> None:
+    """Run until the parent is gone or asks to stop. Argument: the configuration file."""
     path = Path(sys.argv[1])
     configure_logging("worker")
     os.nice(NICENESS)
@@ -43,7 +45,7 @@ def main(credentials: Callable[[Settings], Credentials] = lambda _: as_configure
     sys.exit(_serve(path, stopping, credentials))
 
 
-def _serve(path: Path, stopping: threading.Event, credentials: Callable[[Settings], Credentials]) -> int:
+def _serve(path: Path, stopping: threading.Event, credentials: OpenCredentials) -> int:
     before = path.stat().st_mtime_ns
     try:
         settings = load_settings(path)
@@ -68,8 +70,7 @@ def _serve(path: Path, stopping: threading.Event, credentials: Callable[[Setting
     threading.Thread(target=watch_file, name="configuration", daemon=True).start()
     # SQLite's temporary files hold mail too: they belong beside it, not into a folder that all programs share.
     os.environ["SQLITE_TMPDIR"] = str(private_folder(settings.server.data_dir))
-    credential_of = credentials(settings)
-    with Parsers(settings.sync.parse_children) as parsers:
+    with credentials(settings) as credential_of, Parsers(settings.sync.parse_children) as parsers:
         keepers = [
             Keeper(
                 *(f"{user}/{name}", settings.mirror_dir(user, name), provider, parsers, stopping),

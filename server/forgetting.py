@@ -18,6 +18,7 @@ from mirror.lock import Lock
 from server.audit.chain import Chain
 from server.doctor.locks import holder_of, is_held
 from server.key import DataKey
+from server.oauth.grants import lock_of
 from server.state.store import State
 from server.unusable import FileUnusable
 
@@ -85,6 +86,8 @@ def forget(settings: Settings, mailbox: Mailbox) -> Forgotten:
         ]
         gone = state.forget(mailbox.user, mailbox.providers, is_whole=mailbox.is_whole, configured=tokens)
         size = sum(_size(folder) for folder in folders)
+        for provider in mailbox.providers:
+            lock_of(data_dir, mailbox.user, provider).unlink(missing_ok=True)
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=not folder.exists())
         if mailbox.is_whole and folders and folders[0].parent.is_dir() and not any(folders[0].parent.iterdir()):

@@ -52,9 +52,8 @@ def sync_now(
     Where another process keeps a mirror, that one is asked and waited for. Raises UnknownMirror before anything begins.
     """
     chosen = _chosen(settings, mirrors)
-    credential_of = credentials_of(settings)
     outcomes = []
-    with Parsers(settings.sync.parse_children) as parsers:
+    with credentials_of(settings) as credential_of, Parsers(settings.sync.parse_children) as parsers:
         for name, folder, provider in chosen:
             outcomes.append(_sync(_keeper(name, folder, provider, parsers, credential_of), notice))
     return outcomes
@@ -72,9 +71,8 @@ def clean_now(settings: Settings, mirrors: Iterable[str]) -> dict[str, str]:
     Raises UnknownMirror before anything begins.
     """
     chosen = _chosen(settings, mirrors)
-    credential_of = credentials_of(settings)
     os.environ["SQLITE_TMPDIR"] = str(private_folder(settings.server.data_dir))
-    with Parsers(settings.sync.parse_children) as parsers:
+    with credentials_of(settings) as credential_of, Parsers(settings.sync.parse_children) as parsers:
         return {
             name: _clean(_keeper(name, folder, provider, parsers, credential_of)) for name, folder, provider in chosen
         }

@@ -1,6 +1,7 @@
 """`postmirror outbox`: the send journal."""
 
 import json
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,8 +55,6 @@ def outbox(config_path: Path | None, check: bool, settle: tuple[str, str] | None
 
 
 def _settled_by_hand(settings: Settings, message_id: str, *, is_sent: bool) -> list[Submission]:
-    from contextlib import closing
-
     from server.state.store import State
 
     with closing(State(settings.server.data_dir)) as state:
@@ -71,13 +70,13 @@ def _settled(settings: Settings, check: bool) -> list[Submission]:
     from server.state.store import State
     from server.upstreams import Upstreams
 
-    state, mirrors = State(settings.server.data_dir), Mirrors(settings.server.data_dir)
-    upstreams = Upstreams(credentials_of(settings))
-    try:
+    data_dir = settings.server.data_dir
+    with (
+        credentials_of(settings) as credentials,
+        closing(State(data_dir)) as state,
+        closing(Mirrors(data_dir)) as mirrors,
+        closing(Upstreams(credentials)) as upstreams,
+    ):
         accounts = settings.accounts() if check else {}
         Outbox(state, mirrors, upstreams).catch_up(accounts, ask_upstream=check, with_copies=check)
         return state.submissions()
-    finally:
-        upstreams.close()
-        mirrors.close()
-        state.close()

@@ -1,6 +1,7 @@
 """Every check, in the order in which one rests on another."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 from config.identity import Settings
@@ -55,10 +56,11 @@ def examine(path: Path, agent: str = "", *, is_offline: bool = False) -> Iterato
     greetings: list[str] = []
     if not is_offline:
         unusable = {finding.about for finding in secrets if finding.state == "fail"}
-        credential_of = _credentials(settings)
-        for user, name, provider in settings.identities():
-            account = Account(user, name, provider, credential_of)
-            yield from _account(account, unusable, greetings)
+        with ExitStack() as opened:
+            credential_of = _credentials(settings, opened)
+            for user, name, provider in settings.identities():
+                account = Account(user, name, provider, credential_of)
+                yield from _account(account, unusable, greetings)
     yield from check_clock(greetings, settings.server.data_dir)
     yield from check_disk(settings.server.data_dir)
     if any(finding.name in ("data-owner", "data-file-owner") for finding in data):
@@ -72,9 +74,9 @@ def examine(path: Path, agent: str = "", *, is_offline: bool = False) -> Iterato
     yield from check_network(settings.server, is_serving=is_held(settings.server.data_dir / "serve.lock"))
 
 
-def _credentials(settings: Settings) -> Credentials:
+def _credentials(settings: Settings, opened: ExitStack) -> Credentials:
     try:
-        return credentials_of(settings)
+        return opened.enter_context(credentials_of(settings))
     except FileUnusable:
         return as_configured  # the checks of data and state tell
 

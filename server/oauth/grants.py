@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
@@ -62,7 +63,9 @@ class Grants:
     @contextmanager
     def alone(self, user: str, provider: str) -> Iterator[None]:
         """While nobody else, in whatever process, renews or replaces this sign-in. Raises RenewalBusy."""
-        lock = Lock(private_folder(self._state.folder / "sign-in") / f"{user}.{provider}.lock")
+        path = lock_of(self._state.folder, user, provider)
+        private_folder(path.parent)
+        lock = Lock(path)
         until = time.monotonic() + _LONGEST_WAIT
         while not lock.acquire():
             if time.monotonic() > until:
@@ -80,6 +83,11 @@ class Grants:
             for each in self._state.sign_ins():
                 locks.enter_context(self.alone(each.user, each.provider))
             yield KeyChange(self._state)
+
+
+def lock_of(data_dir: Path, user: str, provider: str) -> Path:
+    """The file whose lock whoever renews this sign-in holds."""
+    return data_dir / "sign-in" / f"{user}.{provider}.lock"
 
 
 class KeyChange:

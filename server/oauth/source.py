@@ -13,6 +13,8 @@ sign-in; that cannot be told from the outside, so it is said as what it is, and 
 """
 
 import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from config.identity import Settings
@@ -129,13 +131,16 @@ def access_tokens(grants: Grants) -> Credentials:
     return credential
 
 
-def credentials_of(settings: Settings) -> Credentials:
-    """The same for a process of its own; state.db is opened where a mailbox of the configuration needs it."""
+@contextmanager
+def credentials_of(settings: Settings) -> Iterator[Credentials]:
+    """The same for a process of its own; state.db is open meanwhile where a mailbox of the configuration needs it."""
     # Not opened for nothing: a sync worker without sign-ins has no business in state.db.
     if all(provider.oauth is None for _, _, provider in settings.identities()):
-        return as_configured
+        yield as_configured
+        return
     data_dir = settings.server.data_dir
-    return access_tokens(Grants(State(data_dir), DataKey(data_dir)))
+    with closing(State(data_dir)) as state:
+        yield access_tokens(Grants(state, DataKey(data_dir)))
 
 
 def _is_due(tokens: Tokens, sign_in: SignIn) -> bool:

@@ -9,6 +9,8 @@ import pytest
 
 from mirror.store import Store
 from server import forgetting
+from server.key import DataKey
+from server.oauth.grants import Grants
 from server.state.journal import Entry
 from server.state.store import State
 from tests.processes import holding
@@ -49,6 +51,8 @@ def installation(tmp_path: Path) -> Installation:
                 assert isinstance(line, int)
                 state.settle_submission(line, "sent", copy="owed")
         state.put_sign_in(user, provider, f"sealed {word}".encode(), 2_000_000_000.0, None)
+        with Grants(state, DataKey(made.data_dir)).alone(user, provider):
+            pass
     state.close()
     return made
 
@@ -68,6 +72,7 @@ def test_no_byte_is_left(installation: Installation) -> None:
     assert "still in" in done.output
     assert CANARY.encode() not in bytes_of(installation.data_dir).lower()
     assert not installation.mirror.exists()
+    assert {path.name for path in (installation.data_dir / "sign-in").iterdir()} == {"alice.home.lock", "bob.work.lock"}
 
 
 def test_nothing_of_others_is_missing(installation: Installation) -> None:

@@ -1,5 +1,7 @@
 """Access tokens: renewed in time, once for everybody, and nothing lost whenever a process is killed."""
 
+import json
+import os
 import random
 import subprocess
 import sys
@@ -15,8 +17,9 @@ from config.settings import ConfigError, parse_settings
 from mirror.errors import SignInNeeded, UpstreamUnavailable
 from server.key import DataKey, replace_key
 from server.oauth.grants import Grants
-from server.oauth.source import AccessToken
+from server.oauth.source import AccessToken, credentials_of
 from server.oauth.tokens import Tokens
+from server.passes import sync_now
 from server.state.store import State
 from tests.servers.authorization import AuthorizationServer, Step
 from tests.servers.certificates import Certificates
@@ -261,3 +264,27 @@ def test_oauth_and_a_password_exclude_each_other(authority: AuthorizationServer)
     )
     with pytest.raises(ConfigError, match="leave one out"):
         parse_settings(text, Path("postmirror.toml"))
+
+
+def test_state_db_is_closed_when_a_command_is_done_with_its_mailboxes(
+    data_dir: Path, authority: AuthorizationServer
+) -> None:
+    known = authority.oauth.model_dump(mode="json", exclude_defaults=True)
+    oauth = "\n".join(f"{key} = {json.dumps(value)}" for key, value in known.items())
+    settings = parse_settings(
+        f'[server]\ndata_dir = "{data_dir}"\n[users.alice.providers.work]\naddress = "alice@example.org"\n'
+        'imap = { host = "127.0.0.1", port = 9, security = "plain" }\n'
+        f"[users.alice.providers.work.oauth]\n{oauth}\n",
+        data_dir.parent / "postmirror.toml",
+    )
+
+    def is_open() -> bool:
+        descriptors = [path for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+        return str(data_dir / "state.db") in [os.path.realpath(each) for each in descriptors]
+
+    with credentials_of(settings):
+        assert is_open()
+    assert not is_open()
+    [outcome] = sync_now(settings, ["alice/work"])
+    assert outcome.error
+    assert not is_open()
