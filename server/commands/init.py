@@ -78,6 +78,6 @@ def init(**flags: object) -> None:
         f"\nWritten: {done.config}. Token {done.token_name}, shown only now:\n{done.token}\n\n"
         f"While `postmirror serve` runs, over HTTP ({entry.http_place}):\n{entry.http}\n\n"
         f"Or started by the client itself ({entry.stdio_place}):\n{entry.stdio}\n\n"
-        f"Next: postmirror serve --config {done.config}; postmirror status shows how far the mirror is. To keep it\n"
-        "running: docs/operations.md."
+        f"Next: postmirror serve --config {done.config}; postmirror status shows how far the mirror is.\n"
+        f"To keep it running (systemd): postmirror unit --user --config {done.config}; see docs/operations.md."
     )

@@ -20,7 +20,7 @@ from server.commands.options import ConfigOption, duration, load
 if TYPE_CHECKING:
     from server.state.store import IssuedToken, State
 
-_DAY = 86_400
+_WIDEST = 1_000
 
 
 @click.group()
@@ -68,10 +68,9 @@ def token_list(config_path: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_fields(each) for each in tokens]))
         return
-    table, longest = Table(box=None, pad_edge=False), max((len(each.name) for each in tokens), default=0)
+    table = Table(box=None, pad_edge=False)
     for column in ("name", "user", "provider", "profile", "from", "expires", "last used", "state"):
-        # A name cut short could not be given to `token revoke`.
-        table.add_column(column, no_wrap=column == "name", min_width=longest if column == "name" else None)
+        table.add_column(column, no_wrap=True)
     for each in tokens:
         made = "configuration" if each.created is None else _day(each.created)
         condition: str = each.condition
@@ -82,7 +81,11 @@ def token_list(config_path: Path | None, as_json: bool) -> None:
             "never" if each.expires is None else _moment(each.expires),
             "never" if each.last_used is None else _moment(each.last_used), condition,
         )  # fmt: skip
-    Console().print(table)
+    console = Console()
+    # A narrow terminal wraps the lines: a moment cut short would tell another one.
+    wanted = console.measure(table, options=console.options.update(max_width=_WIDEST)).maximum
+    console.width = max(console.width, wanted)
+    console.print(table)
 
 
 @token.command("revoke")

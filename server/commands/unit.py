@@ -27,8 +27,17 @@ def unit(config_path: Path | None, is_of_user: bool, run_as: str) -> None:
     program = (found,) if found else (sys.executable, "-m", "server.cli")
     account = "" if is_of_user else run_as or getpass.getuser()
     click.echo(Unit(program, path.absolute(), account, _written(settings)).text, nl=False)
+    if account and (hidden := [each for each in (path.absolute(), *_written(settings)) if _is_temporary(each)]):
+        named = ", ".join(map(str, hidden))
+        click.echo(
+            f"The unit gets a /tmp of its own (PrivateTmp) and would not find {named}: put it elsewhere", err=True
+        )
     if account == "root":
         click.echo("This unit runs as root: give it an account of its own with --run-as.", err=True)
+
+
+def _is_temporary(path: Path) -> bool:
+    return any(path.is_relative_to(folder) for folder in ("/tmp", "/var/tmp"))  # noqa: S108 - compared, not written to
 
 
 def _written(settings: Settings) -> tuple[Path, ...]:

@@ -1,6 +1,7 @@
 """Tokens that expire, pause and get another secret; what `token list` tells of them."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -171,6 +172,13 @@ def test_a_name_in_the_list_can_be_given_to_the_next_command(tmp_path: Path, mon
     name = "me-assistant-on-the-laptop-d96c30"
     run(tmp_path, "token", "new", "alice", "assistant", "--name", name, "--expires", "30d")
     assert name in run(tmp_path, "token", "list").stdout
+
+
+def test_no_moment_is_cut_on_a_narrow_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    run(tmp_path, "token", "new", "alice", "assistant", "--name", "a" * 30, "--expires", "30d")
+    [line] = [line for line in run(tmp_path, "token", "list").stdout.splitlines() if line.startswith("aaa")]
+    assert re.search(r" \d{4}-\d\d-\d\d \d\d:\d\d UTC .* valid$", line.rstrip()), line
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,15 @@ def test_it_is_for_this_configuration(tmp_path: Path) -> None:
     assert "WantedBy=default.target" in of_user
 
 
+def test_what_the_unit_would_not_find_is_told(tmp_path: Path) -> None:
+    installation = Installation(tmp_path)
+    assert tmp_path.is_relative_to("/tmp"), "where pytest puts it"
+    told = run("unit", "--run-as", "mirror", "--config", installation.config).stderr
+    assert "PrivateTmp" in told
+    assert str(installation.data_dir) in told
+    assert "PrivateTmp" not in run("unit", "--user", "--config", installation.config).stderr
+
+
 def test_names_with_blanks_and_signs_stay_whole() -> None:
     text = Unit(("/opt/post mirror/bin/postmirror",), Path('/etc/100%/a"b$c.toml'), "", ()).text
     assert r'ExecStart="/opt/post mirror/bin/postmirror" serve --config "/etc/100%%/a\"b$$c.toml"' in text
