@@ -1,5 +1,7 @@
 """What a token sees and may do at this moment, worked out over the mirrors that it reaches."""
 
+import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,6 +13,7 @@ from mirror.mirrored import FolderState
 from mirror.query.reader import Reader
 from server.amounts import counted
 from server.policy import Access, Sight, folder_access
+from server.spelling import matches
 
 _PAGE = 1_000
 _NO_LIMIT = "no limit"
@@ -148,10 +151,22 @@ def _asks_upstream(limits: Limits) -> dict[str, str]:
     }
 
 
+def _meant_to_hide(folder: FolderView, profile: Profile) -> str:
+    """The pattern that would hide a folder that is shown, if it were compared with the last part of its name."""
+    *above, last = re.split("[/.]", unicodedata.normalize("NFC", folder.folder))
+    if not above or folder.access == "hidden":
+        return ""
+    rules = (each for each in profile.folders if matches(unicodedata.normalize("NFC", each.match), last))
+    first = next(rules, None)
+    return first.match if first is not None and first.access == "hidden" else ""
+
+
 def _warnings(profile: Profile, mailboxes: Sequence[MailboxView]) -> Iterator[str]:
     for mailbox in mailboxes:
         hidden = [each.folder for each in mailbox.folders if each.access == "hidden"]
         for each in mailbox.folders:
+            if pattern := _meant_to_hide(each, profile):
+                yield f"{mailbox.provider}: {each.folder} is shown: {pattern} is compared with the whole name"
             if each.role == "\\All" and each.access != "hidden" and hidden:
                 yield f"{mailbox.provider}: {each.folder} holds the mail of every folder, hidden ones too"
         if mailbox.folders and all(each.access == "hidden" for each in mailbox.folders):

@@ -71,6 +71,7 @@ def mirrored(config: Path) -> Path:
         Folder("Secret plans", [Mail()]),
         Folder("[Gmail]/All Mail", mails, role="\\All"),
         Folder("[Gmail]", selectable=False),
+        Folder("Open/Secret child", [Mail()]),
     ]
     fill_mirror(load_settings(config), "alice", "work", folders)
     return config
@@ -90,6 +91,7 @@ def test_each_folder_is_shown_with_what_the_token_sees_of_it(mirrored: Path) -> 
     [mailbox] = shown(mirrored, "desk")["mailboxes"]
     assert [(each["folder"], each["access"], each["messages"], each["visible"]) for each in mailbox["folders"]] == [
         ("INBOX", "write", 3, 2),
+        ("Open/Secret child", "read", 1, 1),
         ("Secret plans", "hidden", 1, 0),
         ("[Gmail]/All Mail", "read", 3, 2),
     ]
@@ -116,6 +118,8 @@ def test_rules_are_said_by_their_keys_and_what_may_surprise_is_noted(mirrored: P
     assert found["sees"]["links"] == "domain"
     assert found["may"]["reply_only"] == "strangers too"
     notes = " ".join(found["warnings"])
+    assert "Open/Secret child is shown: Secret* is compared with the whole name" in notes
+    assert "Secret plans is shown" not in notes
     for note in ("holds the mail of every folder", "may be sent to anybody", "nothing is left out of attachments"):
         assert note in notes
 
