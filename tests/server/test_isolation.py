@@ -1,5 +1,6 @@
 """What one token was given is worth nothing to another, and nothing that was made up is worth anything."""
 
+import json
 import random
 import string
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from server.gateway.accounts import NO_MESSAGE as NO_SUCH_MESSAGE
 from server.relay import BAD_CURSOR, NO_MESSAGE
 from tests.server.door import ASSISTANT, Caller, Door, Folder, Mail, fill_mirror, settings_for
 from tests.servers.ports import free_port
@@ -92,6 +94,66 @@ def test_nothing_given_to_one_token_is_of_use_with_another(site: Door, every: in
             assert {(each.status_code, each.content) for each in downloads} == {(404, b'{"error":"not_found"}')}
     for owner in tokens:
         assert owner.caller.get(owner.url).status_code == 503, "its own is fetched, from a server that is not there"
+
+
+@dataclass(frozen=True, slots=True)
+class GivenByGateway:
+    """What one gateway token was given: the ids of the messages of an account."""
+
+    caller: Caller
+    owner: str
+    ids: list[str]
+
+
+def given_by_gateway(caller: Caller, owner: str, account: str) -> GivenByGateway:
+    """Ask for them."""
+    answer = caller.call("search_emails", account=account, folder="INBOX")
+    return GivenByGateway(caller, owner, json.loads(answer.result["content"][0]["text"])["message_ids"])
+
+
+def test_nothing_given_to_one_gateway_token_is_of_use_with_another(data_dir: Path) -> None:
+    gateway: dict[str, object] = {
+        "tools": "gateway",
+        "allow": ["move", "delete", "mark", "download"],
+        "folders": [{"match": "*", "access": "write"}],
+        "content": {"attachments": {}},
+    }
+    other_gateway = {**gateway, "content": {"max_age": "9000d", "attachments": {}}}
+    profiles = {**PROFILES, "gateway": gateway, "other_gateway": other_gateway}
+    settings = settings_for(data_dir, free_port(), profiles=profiles)
+    for user, provider in MAILBOXES:
+        fill_mirror(settings, user, provider, [Folder("INBOX", [*MAILS, WITH_ATTACHMENT]), Folder("Work")])
+    with Door(settings) as door:
+        relay = [given(door.caller(user, "assistant", provider), f"{user}/{provider}") for user, provider in MAILBOXES]
+        tokens = [
+            given_by_gateway(door.caller(user, profile, None), f"{user}/{provider}/{profile}", provider)
+            for user, provider in MAILBOXES
+            for profile in ("gateway", "other_gateway")
+        ]
+        foreign = {each.owner: each.uids for each in relay} | {each.owner: each.ids for each in tokens}
+        for token in tokens:
+            user, account, _ = token.owner.split("/")
+            mine = {"account": account, "folder": "INBOX"}
+            assert not token.caller.call("get_email", **mine, message_id=token.ids[0]).is_error
+            for owner, ids in foreign.items():
+                if owner == token.owner:
+                    continue
+                file = {"filename": "report.pdf", "output_dir": "x"}
+                moved = {"account": account, "source_folder": "INBOX", "dest_folder": "Work"}
+                errors = {
+                    token.caller.call("get_email", **mine, message_id=ids[-1]).text,
+                    token.caller.call("mark_email_read", **mine, message_id=ids[-1]).text,
+                    token.caller.call("delete_email", **mine, message_id=ids[-1]).text,
+                    token.caller.call("move_email", **moved, message_id=ids[-1]).text,
+                    token.caller.call("download_attachment", **mine, message_id=ids[-1], **file).text,
+                }
+                assert len(errors) == 1, (token.owner, owner, errors)
+                assert errors == {NO_SUCH_MESSAGE}, (token.owner, owner)
+        for each in relay:
+            for token in tokens:
+                assert each.caller.call("read_message", folder="INBOX", uid=token.ids[0]).text == NO_MESSAGE
+        for caller in (token.caller for token in tokens if token.owner.startswith("bob/")):
+            assert "Account not found" in caller.call("search_emails", account="home").text
 
 
 def forged(words: list[str], count: int, seed: int) -> list[str]:

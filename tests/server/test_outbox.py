@@ -110,6 +110,24 @@ def open_box(config: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         box.close()
 
 
+def test_a_copy_lands_once_in_the_folder_that_is_sent_whatever_its_name(
+    tmp_path: Path, user: str, server: FaultySmtp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "FILED_WITHIN", 0.6)
+    sent = (
+        "mailbox Sent {\n special_use =\n auto = no\n }\nmailbox Gesendet {\n special_use = \\Sent\n auto = create\n }"
+    )
+    with Dovecot(tls=False, settings=f"namespace inbox {{\n {sent}\n}}\n") as dovecot, dovecot.client(user) as client:
+        box = Box(written_settings(tmp_path, dovecot.port, server.port, user))
+        sync_now(box.settings, ["alice/work"])
+        assert box.send("key").sent_copy == "stored"
+        assert box.send("key").is_repeat
+        box.catch_up(ask_upstream=True)
+        box.close()
+        assert len(client.uids("Gesendet")) == 1
+        assert set(client.folders()) == {"INBOX", "Gesendet"}
+
+
 def filing(client: SecondClient, *, after: float = 0.0) -> Callable[[bytes], None]:
     """What a provider does with the mail it takes: it files a copy of its own making."""
 
