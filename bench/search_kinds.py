@@ -112,9 +112,9 @@ def kinds(mails: Mails) -> list[Kind]:
         Kind("text, inside a word, 4", INBOX, imap(lambda: f"TEXT {inside(4)}"), _DATES),
         Kind("header, rare", INBOX, imap(lambda: f"HEADER Message-ID {rng.getrandbits(40):x}"), _WORDS),
         Kind(
-            "header, inside a host",
+            "header, host",
             INBOX,
-            imap(lambda: f"HEADER Received {mails.sender()[1].partition('@')[2][1:]}"),
+            imap(lambda: f"HEADER Received {mails.sender()[1].partition('@')[2]}"),
             _DATES,
         ),
     ]

@@ -9,13 +9,13 @@ asked for pieces of the pattern instead (mirror.grams), and always tested.
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mirror.fold import LONG_WORD, fold, fold_keeping_separators
 from mirror.grams import asked_of
 from mirror.query.lexicon import Lexicon, Part, Row
 from mirror.query.lines import is_whole
-from mirror.query.sql import TRUE, Fragment, exact, joined
+from mirror.query.proposal import Asked, Proposal, all_of, any_of
+from mirror.query.sql import TRUE, Fragment, exact, line_has
 from mirror.query.tree import (
     All,
     Any,
@@ -50,24 +50,6 @@ _FTS_COLUMNS: dict[Field, str] = {
 _PROVED: frozenset[Field] = frozenset(("body", "subject", "from", "to"))
 """Fields that have a column of the index to themselves."""
 _WORTH_BARRING = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """Contents that the index proposes for a condition: all that match are among them.
-
-    match: what to ask the full text for, of so many words; lines: what to ask the header lines for; "" for nothing.
-    What either has is proposed. hits: about how many contents these find. rest: what is still to be tested of each.
-    """
-
-    match: str
-    words: int
-    hits: float
-    rest: Fragment
-    lines: str = ""
-
-
-Proposed = tuple[Node, Proposal]
 
 
 def superset(node: Node) -> Node:
@@ -111,13 +93,13 @@ class Planner:
             case Any(nodes):
                 return self._any(node, nodes)
             case Contains(field, pattern):
-                return self._pattern(node, field, pattern)
+                text = self._pattern(exact(node), field, pattern)
+                return None if text is None else Proposal(text=text)
             case HeaderContains(name, pattern):
-                return self._lines(node, pattern, name)
+                lines = self._lines(exact(node), pattern, name)
+                return None if lines is None else Proposal(lines=lines)
             case TextContains(pattern):
-                in_lines = self._lines(node, pattern)
-                in_fields = None if in_lines is None else self._pattern(node, None, pattern)
-                return None if in_lines is None or in_fields is None else self._either(node, [in_fields, in_lines])
+                return self._anywhere(pattern)
             case _:
                 return None
 
@@ -138,40 +120,38 @@ class Planner:
         return " OR ".join(found)
 
     def _all(self, nodes: Sequence[Node]) -> Proposal | None:
-        wanted: list[Proposed] = []
-        unwanted: list[Proposed] = []
+        wanted: list[tuple[Node, Proposal]] = []
+        unwanted: list[tuple[Node, Asked]] = []
         others: list[Node] = []
         for node in nodes:
             if (proposal := self.propose(node)) is not None:
                 wanted.append((node, proposal))
-            elif isinstance(node, Not) and (proposal := self.propose(node.node)) is not None and proposal.rest == TRUE:
-                unwanted.append((node, proposal))
+            elif (barred := self._proved(node)) is not None:
+                unwanted.append((node, barred))
             else:
                 others.append(node)
         if not wanted:
             return None
-        by_text = [each for each in wanted if not each[1].lines]
-        by_lines = [each for each in wanted if not each[1].match]
-        by_both = [[each] for each in wanted if each[1].match and each[1].lines]
-        # Two indexes cannot be asked for what both have: one is, and the rest tested.
-        chosen = min(filter(None, (by_text, by_lines, *by_both)), key=self._hits_of)
-        barring = unwanted if chosen is by_text else []
-        others += [node for node, _ in (*wanted, *unwanted) if node not in [each for each, _ in (*chosen, *barring)]]
-        return Proposal(
-            _joined(") AND (", [each.match for _, each in chosen])
-            + ("" if not barring else " NOT " + _joined(") OR (", [each.match for _, each in barring])),
-            sum(each.words for _, each in (*chosen, *barring)),
-            self._hits_of(chosen),
-            joined("AND", [*(each.rest for _, each in chosen), *map(exact, others)]),
-            _joined(") AND (", [each.lines for _, each in chosen]),
-        )
+        by_text = [(node, each.text) for node, each in wanted if each.text is not None and each.lines is None]
+        by_lines = [(node, each.lines) for node, each in wanted if each.lines is not None and each.text is None]
+        barring = [each for _, each in unwanted]
+        # Two indexes cannot be asked for what both have: one is, and the rest is tested.
+        found = [([node], proposal) for node, proposal in wanted if len(proposal.parts) == 2]
+        if by_text:
+            asked = all_of([each for _, each in by_text], barring, self._total)
+            found.append(([node for node, _ in (*by_text, *unwanted)], Proposal(text=asked)))
+        if by_lines:
+            asked = all_of([each for _, each in by_lines], (), self._total)
+            found.append(([node for node, _ in by_lines], Proposal(lines=asked)))
+        answered, chosen = min(found, key=lambda each: each[1].hits)
+        others += [node for node, _ in (*wanted, *unwanted) if node not in answered]
+        rests = [exact(node) for node in others]
+        return Proposal(*(None if each is None else each.also(rests) for each in (chosen.text, chosen.lines)))
 
-    def _hits_of(self, together: Sequence[Proposed]) -> float:
-        """About how many contents conditions that hold together find."""
-        hits = float(self._total)
-        for _, each in together:
-            hits *= min(1.0, each.hits / self._total)
-        return hits
+    def _proved(self, node: Node) -> Asked | None:
+        """What to ask the full text for that proves that a condition does not hold."""
+        proposal = self.propose(node.node) if isinstance(node, Not) else None
+        return proposal.text if proposal is not None and proposal.lines is None and proposal.is_proof() else None
 
     def _any(self, node: Node, nodes: Sequence[Node]) -> Proposal | None:
         found: list[Proposal] = []
@@ -181,18 +161,19 @@ class Planner:
             if proposal is None:
                 return None
             found.append(proposal)
-        return self._either(node, found) if found else None
+        if not found:
+            return None
+        texts = [each.text for each in found if each.text is not None]
+        lines = [each.lines for each in found if each.lines is not None]
+        return Proposal(any_of(texts, exact(node), self._total), any_of(lines, exact(node), self._total))
 
-    def _either(self, node: Node, found: Sequence[Proposal]) -> Proposal:
-        return Proposal(
-            _joined(") OR (", [each.match for each in found]),
-            sum(each.words for each in found),
-            min(float(self._total), sum(each.hits for each in found)),
-            TRUE if all(each.rest == TRUE for each in found) else exact(node),
-            _joined(") OR (", [each.lines for each in found]),
-        )
+    def _anywhere(self, pattern: str) -> Proposal | None:
+        """What is proposed for a pattern that may be in a field or in a header line."""
+        lines = self._lines(line_has(pattern), pattern)
+        text = None if lines is None else self._pattern(exact(TextContains(pattern)), None, pattern)
+        return None if text is None else Proposal(text, lines)
 
-    def _lines(self, node: Node, *patterns: str) -> Proposal | None:
+    def _lines(self, test: Fragment, *patterns: str) -> Asked | None:
         """What the header lines propose that have all the patterns, the most telling one first."""
         asked: list[str] = []
         for pattern in patterns:
@@ -205,9 +186,9 @@ class Planner:
         if count == _COUNTED:
             (newer,) = self._connection.execute(_NEWER, (lowest, _COUNTED * _COUNTED)).fetchone()
             hits = self._total * count / max(newer, count)
-        return Proposal("", len(asked), hits, exact(node), match)
+        return Asked(match, len(asked), hits, test)
 
-    def _pattern(self, node: Node, field: Field | None, pattern: str) -> Proposal | None:
+    def _pattern(self, test: Fragment, field: Field | None, pattern: str) -> Asked | None:
         """What the words propose for a pattern in a field, or in any."""
         folded = fold(pattern)
         pieces = folded.split()
@@ -223,11 +204,11 @@ class Planner:
             fold_keeping_separators(pattern) == pieces[0] and column != "copied" and (LONG_WORD not in _terms(known[0]))
         )
         asked = _phrases(pieces, found) or " AND ".join("(" + _one_of(_terms(rows)) + ")" for rows in known)
-        return Proposal(
+        return Asked(
             column + (" : (" if column else "(") + asked + ")",
             sum(len(rows) for rows in known),
             min(sum(count for _, count in rows) for rows in known),
-            TRUE if is_exact else exact(node),
+            TRUE if is_exact else test,
         )
 
     def _words(self, field: Field | None, piece: str, part: Part) -> list[Row] | None:
@@ -273,11 +254,6 @@ def _terms(rows: list[Row]) -> list[str]:
 
 def _one_of(terms: Sequence[str]) -> str:
     return " OR ".join('"' + term + '"' for term in terms)
-
-
-def _joined(operator: str, expressions: Sequence[str]) -> str:
-    kept = [each for each in expressions if each]
-    return "((" + operator.join(kept) + "))" if kept else ""
 
 
 _NEWEST_LINES = """

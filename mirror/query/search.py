@@ -15,8 +15,9 @@ from itertools import islice
 
 from mirror.query import order, ways
 from mirror.query.order import Position
-from mirror.query.plan import Planner, Proposal
+from mirror.query.plan import Planner
 from mirror.query.progress import OutOfTime, Progress
+from mirror.query.proposal import Asked, Proposal
 from mirror.query.span import HIGHEST, Span, span_of
 from mirror.query.sql import FALSE, TRUE, Fragment, exact, unmarked
 from mirror.query.tree import (
@@ -109,8 +110,8 @@ class Search:
         hits = min(self._scope.total if proposal is None else proposal.hits, walk.messages)
         by_key = self._key_cost(hits, limit)
         if proposal is not None and by_index <= min(by_walk, by_key):
-            asked = ((ways.INDEX, proposal.match), (ways.LINES, proposal.lines))
-            found = [_index_way(self._scope, span, proposal, *each) for each in asked if each[1]]
+            asked = ((ways.INDEX, proposal.text), (ways.LINES, proposal.lines))
+            found = [_index_way(self._scope, span, tables, each) for tables, each in asked if each is not None]
             found.append(self._way(_walk_of(ways.PENDING), span))
         elif by_key < by_walk and not outside:
             return [self._way(_walk_of(ways.BY_KEY[first.key]), span)]
@@ -182,15 +183,34 @@ class Search:
         elif proposal is None:
             yield from self._walked(walk, span)
         else:
-            by_index, by_lines = (
-                self._run(_index_way(self._scope, span, proposal, *asked), by) if asked[1] else iter(())
-                for asked, by in (
-                    ((ways.INDEX, proposal.match), "fts.rowid"),
-                    ((ways.LINES, proposal.lines), "line.rowid"),
+            yield from self._by_index(span, proposal, limit)
+
+    def _by_index(self, span: Span, proposal: Proposal, limit: int) -> Iterator[Pair]:
+        """What matches among the contents that the index proposes, and among those without text.
+
+        A stretch at a time where both indexes propose: one of them may have nothing but what the test refuses, down
+        to the oldest message, when the other has had the page full long since.
+        """
+        count = self._stretch(proposal, limit)
+        while span.low <= span.high:
+            stretch = Span(self._boundary(span, count) if count else span.low, span.high)
+            by_text, by_lines = (
+                iter(()) if asked is None else self._run(_index_way(self._scope, stretch, tables, asked), by)
+                for tables, asked, by in (
+                    (ways.INDEX, proposal.text, "fts.rowid"),
+                    (ways.LINES, proposal.lines, "line.rowid"),
                 )
             )
-            pending = self._run(self._way(_walk_of(ways.PENDING), span), "content.id")
-            yield from self._merged(self._progress.together(by_index, by_lines, pending))
+            pending = self._run(self._way(_walk_of(ways.PENDING), stretch), "content.id")
+            yield from self._merged(self._progress.together(by_text, by_lines, pending))
+            span, count = Span(span.low, stretch.low - 1), 4 * count
+            self._progress.begin(span.high)
+
+    def _stretch(self, proposal: Proposal, limit: int) -> int:
+        """How many messages to begin with when the index is asked; 0 for all of them."""
+        if proposal.text is None or proposal.lines is None or proposal.text.hits < limit:
+            return 0
+        return int(2 * limit * self._scope.total / proposal.text.hits) + _ENOUGH_TO_TELL
 
     def _walked(self, walk: Walk, span: Span) -> Iterator[Pair]:
         """What a long walk of a span finds: which texts are more than ASCII is asked once for many of them."""
@@ -248,8 +268,11 @@ class Search:
         return 4 * expected + 100
 
     def _index_cost(self, proposal: Proposal, limit: int) -> float:
-        examined = min(proposal.hits, limit * self._scope.total / max(1, self._scope.messages) + 1)
-        return proposal.words * _SEEK + examined * (_PROBE if proposal.rest == TRUE else self._test)
+        most = limit * self._scope.total / max(1, self._scope.messages) + 1
+        return sum(
+            each.words * _SEEK + min(each.hits, most) * (_PROBE if each.rest == TRUE else self._test)
+            for each in proposal.parts
+        )
 
     def _boundary(self, span: Span, count: int) -> int:
         """The content id that the count-th message of a span has, newest first, or the span's low end."""
@@ -284,9 +307,9 @@ def _walk_of(tables: str) -> Walk:
     return Walk(tables, (), "", 0)
 
 
-def _index_way(scope: Scope, span: Span, proposal: Proposal, tables: str, asked: str) -> Fragment:
+def _index_way(scope: Scope, span: Span, tables: str, asked: Asked) -> Fragment:
     return Fragment(
-        " AND ".join((tables, proposal.rest.sql)), (scope.folder, asked, span.low, span.high, *proposal.rest.values)
+        " AND ".join((tables, asked.rest.sql)), (scope.folder, asked.match, span.low, span.high, *asked.rest.values)
     )
 
 

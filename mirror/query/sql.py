@@ -132,10 +132,7 @@ def exact(node: Node) -> Fragment:
             return _in_headers(Fragment("header_holds(body.headers, ?, ?)", (name.lower(), folded)), folded)
         case TextContains(pattern):
             folded = fold_keeping_separators(pattern)
-            if is_unfindable(folded) or not folded:
-                return TRUE if not folded else FALSE
-            lines = _in_headers(Fragment("lines_hold(body.headers, ?)", (folded,)), folded)
-            return joined("OR", [*(_contains(field, folded) for field in _COLUMNS), lines])
+            return joined("OR", [*(_contains(field, folded) for field in _COLUMNS), line_has(pattern)])
         case Sent(relation, day, or_received):
             fragment = Fragment(_SENT[relation], (day.toordinal() - _FIRST_DAY,))
             return fragment if or_received else joined("AND", (Fragment("content.sent IS NOT NULL"), fragment))
@@ -154,6 +151,14 @@ def exact(node: Node) -> Fragment:
             return Fragment("message.id IN (SELECT value FROM json_each(?))", (json.dumps(sorted(ids)),))
         case Positions():
             raise LookupError("positions have a meaning within a folder only; a Reader replaces them")
+
+
+def line_has(pattern: str) -> Fragment:
+    """The test whether a header line has a pattern."""
+    folded = fold_keeping_separators(pattern)
+    if is_unfindable(folded) or not folded:
+        return TRUE if not folded else FALSE
+    return _in_headers(Fragment("lines_hold(body.headers, ?)", (folded,)), folded)
 
 
 # Nothing in a mirror has a NUL; in a pattern it would end the string where SQLite hands it to a function.
