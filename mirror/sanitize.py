@@ -1,5 +1,7 @@
 """bleach, the sanitizer of record: the last word on what HTML of a mail a reader may get."""
 
+from functools import cache
+
 from bleach.sanitizer import Cleaner
 
 from mirror.page.html import ALLOWED_URL
@@ -10,14 +12,19 @@ def clean_html(normalised_html: str) -> str:
     """The HTML form that readers get: allowed elements, links to http, https, mailto and tel, nothing remote."""
     if not normalised_html:
         return ""
-    cleaner = Cleaner(
+    return _cleaner().clean(normalised_html)
+
+
+@cache
+def _cleaner() -> Cleaner:
+    # Made once: to make one takes as long as to clean a short mail. It is for one thread, as a parsing child is.
+    return Cleaner(
         tags=TAGS,
         attributes=_is_allowed,
         protocols={"http", "https", "mailto", "tel", "cid"},
         strip=True,
         strip_comments=True,
     )
-    return cleaner.clean(normalised_html)
 
 
 def _is_allowed(tag: str, name: str, value: str) -> bool:

@@ -4,6 +4,7 @@ Its nesting is what an HTML5 tree builder expects, so that building the tree aga
 """
 
 import html
+from dataclasses import dataclass, field
 
 MAX_HTML = 400_000
 MAX_DEPTH = 200
@@ -37,6 +38,18 @@ _EDGES = BLOCKS | _NEEDS_PARENT.keys() | {"br"}
 _BOXES = frozenset(["blockquote", "dd", "li", "td", "th"])
 _HEADINGS = frozenset(["h1", "h2", "h3", "h4", "h5", "h6"])
 _STRUCTURE = frozenset(["table", "thead", "tbody", "tfoot", "tr"])
+_OF_DATA = frozenset(["thead", "tfoot", "caption", "th"])
+"""Elements by which a table is more than a layout."""
+
+
+@dataclass(slots=True)
+class _Column:
+    """A table that may be nothing but boxes below each other: the pieces that would go, and those of its boxes."""
+
+    rows: int = 0
+    is_table: bool = False
+    gone: list[int] = field(default_factory=list)
+    boxes: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Markup:
@@ -59,6 +72,8 @@ class Markup:
         self._closed = (-1, -1)
         self._cell = (-1, -1)
         self._row = (-1, -1, -1)
+        self._holds_box = False
+        self._columns: list[_Column] = []
 
     def open(self, tag: str, attributes: str = "") -> bool:
         """Start an element; False when it was left out (then there is nothing to close)."""
@@ -88,6 +103,10 @@ class Markup:
         if tag in FORMATTING:
             self._formatting += 1
             self._links += tag == "a"
+        if tag == "table":
+            self._columns.append(_Column())
+        elif tag in _OF_DATA:
+            self._columns[-1].is_table = True
         self._open.append((tag, len(self._pieces) - 1, self._shown))
         self._children.append(0)
         return True
@@ -96,6 +115,7 @@ class Markup:
         """End the element opened last."""
         tag, opened, shown_before = self._open.pop()
         self._children.pop()
+        column = self._columns.pop() if tag == "table" else None
         if tag in FORMATTING:
             self._formatting -= 1
             self._links -= tag == "a"
@@ -109,20 +129,47 @@ class Markup:
         elif tag == "tbody" and self._row[:2] == (opened + 1, last):
             self._pieces[opened] = ""
             self._row = (opened, last, self._row[2])
-        elif tag == "table" and self._row[:2] == (opened + 1, last):
+        elif column is not None and self._row[:2] == (opened + 1, last):
             self._unpack_cell(opened, self._row[2])
+        elif column is not None and column.rows > 1 and not column.is_table:
+            self._unpack_column(opened, column)
         else:
             if tag in _BOXES and self._closed == (opened + 1, last) and self._pieces[opened + 1] == "<div>":
                 self._pieces[opened + 1] = ""
                 self._pieces.pop()
                 last -= 1
             self._append(f"</{tag}>")
-            if tag == "tr" and self._cell == (opened + 1, last):
-                self._row = (opened, last + 1, opened)
-            elif tag in ("td", "th"):
-                self._cell = (opened, last + 1)
-            elif tag in BLOCKS:
+            if tag in BLOCKS:
                 self._closed = (opened, last + 1)
+            elif tag in _NEEDS_PARENT:
+                self._end_table_part(tag, opened, last)
+
+    def _end_table_part(self, tag: str, opened: int, last: int) -> None:
+        """Note a part of a table that ends, and whether the table is still but boxes below each other."""
+        if tag in ("td", "th"):
+            self._holds_box = self._closed == (opened + 1, last)
+            self._cell = (opened, last + 1)
+            return
+        column = self._columns[-1]
+        if tag == "tbody":
+            column.gone += (opened, last + 1)
+        elif tag == "tr" and self._cell == (opened + 1, last):
+            self._row = (opened, last + 1, opened)
+            column.rows += 1
+            column.gone += (opened, opened + 1, last, last + 1) if self._holds_box else (opened, last + 1)
+            column.boxes += [] if self._holds_box else [self._cell]
+        else:
+            column.is_table = True
+
+    def _unpack_column(self, table: int, column: _Column) -> None:
+        """Make a table of single cells, which only lays out, the boxes that it is."""
+        for piece in column.gone:
+            self._pieces[piece] = ""
+        self._append("</table>")
+        for opened, closed in (*column.boxes, (table, len(self._pieces) - 1)):
+            self._pieces[opened] = "<div>"
+            self._pieces[closed] = "</div>"
+        self._closed = (table, len(self._pieces) - 1)
 
     def _unpack_cell(self, table: int, row: int) -> None:
         """Make a table of one cell, which only lays out, the box that it is."""

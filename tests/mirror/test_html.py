@@ -396,6 +396,24 @@ def test_text_is_not_markdown() -> None:
         ("<p></p><b></b>a", "a"),
         ("<table><tbody><tr><td><table><tr><td>a</table></table>", "<div>a</div>"),
         ("<table><tr><td><tr><td>a<td>b</table>", "<table><tbody><tr><td>a</td><td>b</td></tr></tbody></table>"),
+        ("<table><tr><td><p>a</p><tr><td>b<tr><td></table>", "<div><p>a</p><div>b</div></div>"),
+        ("<table><tbody><tr><td>a<tr><td><p>b<p>c</table>", "<div><div>a</div><div><p>b</p><p>c</p></div></div>"),
+        (
+            "<table><tr><td><table><tr><td>a<tr><td>b</table><tr><td>c</table>",
+            "<div><div><div>a</div><div>b</div></div><div>c</div></div>",
+        ),
+        (
+            "<table><tr><td>a<table><tr><td>b<td>c</table><tr><td>d</table>",
+            "<div><div>a<table><tbody><tr><td>b</td><td>c</td></tr></tbody></table></div><div>d</div></div>",
+        ),
+        (
+            "<table><tr><th>a<tr><td>b</table>",
+            "<table><tbody><tr><th>a</th></tr><tr><td>b</td></tr></tbody></table>",
+        ),
+        (
+            "<table><caption>c</caption><tr><td>a<tr><td>b</table>",
+            "<table><caption>c</caption><tbody><tr><td>a</td></tr><tr><td>b</td></tr></tbody></table>",
+        ),
         ("<center>a</center>", "<div>a</div>"),
         ('<a href="https://x.example/?a=1&amp;b=2">a</a>', '<a href="https://x.example/?a=1&amp;b=2">a</a>'),
         ('<img src="https://x.example/a.png" alt="A">', '<img alt="A">'),
