@@ -19,6 +19,7 @@ from mirror.database import connect, in_slices, private_folder, transaction
 from mirror.errors import MirrorCorrupt
 from mirror.fold import FOLD_VERSION
 from mirror.pace import utc_day
+from mirror.query.merging import Between
 from mirror.query.vocabulary import Vocabulary
 from mirror.query.words import rebuild
 from mirror.rest import Rest
@@ -58,6 +59,7 @@ class Store(StoredFolders, StoredRebinding, StoredContents, StoredCleanup):
             self.set_aside = self._move_aside()
             self._connection = self._open()
         self._vocabulary = Vocabulary()
+        self._between = Between()
         self._inode = self.path.stat().st_ino
         if repair:
             self._fold_again()

@@ -62,6 +62,7 @@ class StoredContents:
 
     _connection: sqlite3.Connection
     _vocabulary: Vocabulary
+    _between: merging.Between
     _texts_at_once = TEXTS_AT_ONCE
 
     def holes(self, folder_id: int, state: State, limit: int, *, since: datetime | None = None) -> list[Hole]:
@@ -136,6 +137,9 @@ class StoredContents:
                 self._vocabulary.forget()
                 raise
             self._adapt(time.monotonic() - began)
+            if self._between.is_due() and merging.are_put_off(self._connection):
+                with transaction(self._connection) as db:
+                    self._between.step(db)
             del waiting[:count]
 
     def _adapt(self, seconds: float) -> None:
@@ -147,9 +151,9 @@ class StoredContents:
 
     def begin_backlog(self) -> None:
         """Many texts follow: the index is merged afterwards, by settle()."""
-        if not merging.are_put_off(self._connection):
-            with transaction(self._connection) as db:
-                merging.put_off(db)
+        with transaction(self._connection) as db:
+            merging.put_off(db)
+        self._between.begin(self._connection)
 
     def settle(self, goes_on: Callable[[], bool]) -> None:
         """Merge what a backlog left of the index, step by step, as long as it goes on."""

@@ -6,6 +6,8 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from mirror.content import read_content
 from mirror.listing import Listed, ListedFolder
 from mirror.mirrored import State
@@ -36,9 +38,11 @@ def _index(folder: Path) -> list[list[tuple[object, ...]]]:
     with closing(sqlite3.connect(folder / "mirror.db")) as connection:
         connection.execute("CREATE VIRTUAL TABLE temp.places USING fts5vocab(main, fts, instance)")
         connection.execute("CREATE VIRTUAL TABLE temp.parts USING fts5vocab(main, word_trigram, row)")
+        connection.execute("CREATE VIRTUAL TABLE temp.lines USING fts5vocab(main, line, row)")
         return [
             connection.execute("SELECT * FROM temp.places ORDER BY 1, 2, 3, 4").fetchall(),
             connection.execute("SELECT term, doc FROM temp.parts ORDER BY 1").fetchall(),
+            connection.execute("SELECT term, doc FROM temp.lines ORDER BY 1").fetchall(),
             connection.execute("SELECT term, subjects, people FROM word ORDER BY 1").fetchall(),
         ]
 
@@ -51,10 +55,42 @@ def test_index_is_the_same_whether_merges_were_put_off_or_not(tmp_path: Path) ->
         _fill(store, 300, 10)
         store.settle(lambda: True)
         assert not merging.are_put_off(store._connection)
-        for table in ("fts", "word_trigram"):
+        for table in ("fts", "word_trigram", "line"):
             store._connection.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('integrity-check', 1)")
 
     assert _index(tmp_path / "usual") == _index(tmp_path / "backlog")
+
+
+def test_long_backlog_is_merged_along_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "MANY_RUNS", 10)
+    with Store(tmp_path / "usual") as store:
+        _fill(store, 300, 300)
+    most = 0
+
+    def count_runs(statement: str) -> None:
+        nonlocal most
+        if statement.startswith("COMMIT"):
+            most = max(most, *(store._connection.execute(each).fetchone()[0] for each in merging._RUNS))
+
+    with Store(tmp_path / "backlog") as store:
+        store.begin_backlog()
+        store._connection.set_trace_callback(count_runs)
+        _fill(store, 300, 1)
+        store._connection.set_trace_callback(None)
+        assert merging.are_put_off(store._connection)
+        store.settle(lambda: True)
+    assert 10 < most < 30
+    assert _index(tmp_path / "usual") == _index(tmp_path / "backlog")
+
+
+def test_runs_of_a_backlog_that_was_cut_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "MANY_RUNS", 10)
+    for count in (8, 16):
+        with Store(tmp_path / "mirror") as store:
+            store.begin_backlog()
+            _fill(store, count, 1)
+            runs = store._connection.execute(merging._RUNS[0]).fetchone()[0]
+    assert runs < 16
 
 
 def test_merges_of_a_backlog_that_was_cut_are_found_by_whoever_opens_the_file(tmp_path: Path) -> None:
