@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from config.provider import SyncRule
 from mirror.batches import AHEAD, Batches
@@ -76,7 +77,7 @@ class Backfill:
         self._add_wanted(folders)
         for folder in folders:
             while not self._over(until) and self.lacks_headers(folder):
-                if not self._guarded(folder, lambda folder=folder: self.add_headers(folder)):  # type: ignore[misc]
+                if not self._guarded(folder, partial(self.add_headers, folder)):
                     break
                 self._add_wanted(folders)
         self._add_texts(folders, until)
@@ -208,7 +209,7 @@ class Backfill:
         by_id = {folder.id: folder for folder in folders}
         for folder_id, hole in wanted:
             if (folder := by_id.get(folder_id)) is not None and hole.content not in self._fetching.missed:
-                self._guarded(folder, lambda folder=folder, hole=hole: self._batches.add_at_once(folder, [hole]))  # type: ignore[misc]
+                self._guarded(folder, partial(self._batches.add_at_once, folder, [hole]))
         self._store.grant(hole.content for _, hole in wanted)
 
     def _add_texts(self, folders: Sequence[FolderRow], until: float) -> None:
@@ -219,7 +220,7 @@ class Backfill:
         try:
             for folder, holes in self._in_turn(folders, until):
                 batches.in_flight.update(hole.content for hole in holes)
-                if self._guarded(folder, lambda folder=folder, holes=holes: batches.ask(folder, holes)):  # type: ignore[misc]
+                if self._guarded(folder, partial(batches.ask, folder, holes)):
                     self._batch = min(2 * self._batch, LARGEST_BATCH)
                 if batches.waiting > 1:
                     self._guarded(batches.folder, batches.take)

@@ -37,7 +37,7 @@ class Schedule:
         """Make passes, and answer nudges, until stopping is set."""
         for number, keeper in enumerate(self._keepers):
             interval = keeper.provider.sync.interval.total_seconds()
-            spread = random.uniform(0, FIRST_RUNS_WITHIN) if number >= len(self._keepers) // 2 > 2 else 0  # noqa: S311
+            spread = random.uniform(0, FIRST_RUNS_WITHIN) if number >= len(self._keepers) // 2 > 2 else 0  # noqa: S311 - jitter
             self._scheduler.add_job(
                 keeper.run,
                 IntervalTrigger(seconds=interval, jitter=interval / 10, timezone=datetime.UTC),

@@ -63,14 +63,14 @@ class StoredFolders(StoredMessages):
     def folders(self, *, missing: bool = False) -> list[FolderRow]:
         """Every folder known, INBOX first, then by name. missing: those too that the last pass did not list."""
         rows = self._connection.execute(
-            f"SELECT {_COLUMNS} FROM folder WHERE missing = 0 OR ? ORDER BY upper(name) <> 'INBOX', name",  # noqa: S608
+            f"SELECT {_COLUMNS} FROM folder WHERE missing = 0 OR ? ORDER BY upper(name) <> 'INBOX', name",  # noqa: S608 - our own columns
             (missing,),
         )
         return [FolderRow(*row) for row in rows]
 
     def folder(self, folder_id: int) -> FolderRow | None:
         """One folder as it is now."""
-        row = self._connection.execute(f"SELECT {_COLUMNS} FROM folder WHERE id = ?", (folder_id,)).fetchone()  # noqa: S608
+        row = self._connection.execute(f"SELECT {_COLUMNS} FROM folder WHERE id = ?", (folder_id,)).fetchone()  # noqa: S608 - our own columns
         return None if row is None else FolderRow(*row)
 
     def set_folders(

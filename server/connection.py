@@ -51,7 +51,7 @@ class Connection(H11Protocol):
     _watched: object = None
     _deadline: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's base says the same
         """A client connected."""
         super().connection_made(transport)
         if len(self.connections) > most_connections():

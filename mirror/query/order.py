@@ -65,7 +65,7 @@ def is_after(order: Sequence[Sorter], position: Position, after: Position) -> bo
     """Whether a position comes after another one."""
     for sorter, value, bound in zip(order, position, after, strict=False):
         if value != bound:
-            return (value < bound) == sorter.descending  # type: ignore[operator]
+            return (value < bound) == sorter.descending  # type: ignore[operator]  # both are keys of one sorter
     return position[-2:] < after[-2:]
 
 

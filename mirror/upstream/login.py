@@ -88,7 +88,7 @@ class Login(Session):
             client._imap.debug = 0  # noqa: SLF001 - its default formats every literal: 4 times slower
             # imaplib writes a literal and the line end after it apart; without this the second waits 40 ms for an ACK.
             client.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            quirk = quirk_of(endpoint.host, client._imap.welcome)  # noqa: SLF001
+            quirk = quirk_of(endpoint.host, client._imap.welcome)  # noqa: SLF001 - see the package's docstring
             if endpoint.security == "starttls":
                 client.starttls(context)
             session = cls(client, quirk, {*endpoint.disable, *quirk.without, *without})
@@ -96,7 +96,7 @@ class Login(Session):
                 session._capabilities = session._ask_capabilities()
             else:
                 # imaplib asked when it connected; what was said before STARTTLS does not count (RFC 9051 6.2.1).
-                before = None if endpoint.security == "starttls" else client._imap.capabilities  # noqa: SLF001
+                before = None if endpoint.security == "starttls" else client._imap.capabilities  # noqa: SLF001 - see the package's docstring
                 user = provider.login(endpoint)[0]
                 session._log_in(user, secret, before, is_token=provider.takes_token(endpoint))
             client.socket().settimeout(read_timeout)

@@ -159,7 +159,7 @@ class Session:
     def _send_ahead(self, name: str, *arguments: bytes) -> bytes:
         """Send a command while the answers to others are still to be read."""
         self._imap.untagged_responses.clear()
-        tag: bytes = self._imap._command(name, *arguments)  # noqa: SLF001
+        tag: bytes = self._imap._command(name, *arguments)  # noqa: SLF001 - see the package's docstring
         if name == "APPEND" or (arguments and arguments[0].startswith((b"COPY", b"MOVE"))):
             self._filling.add(tag)
         return tag
@@ -167,7 +167,7 @@ class Session:
     def _complete(self, name: str, tag: bytes) -> dict[str, list[Any]]:
         """The untagged answers up to a command's own. Raises UpstreamRefused for NO and BAD."""
         try:
-            kind, data = self._imap._command_complete(name, tag)  # noqa: SLF001
+            kind, data = self._imap._command_complete(name, tag)  # noqa: SLF001 - see the package's docstring
         except imaplib.IMAP4.abort:
             raise
         except imaplib.IMAP4.error as exc:

@@ -74,7 +74,7 @@ class Letter:
         maintype, _, subtype = file.content_type.partition("/")
         if file.content_id:
             page = message.get_body(("html",))
-            assert isinstance(page, EmailMessage), "a picture inside the HTML needs HTML"  # noqa: S101
+            assert isinstance(page, EmailMessage), "a picture inside the HTML needs HTML"  # noqa: S101 - a fault of the sample itself
             page.add_related(
                 file.data,
                 maintype=maintype,

@@ -164,7 +164,7 @@ class _Sink:
         self._password = password
         self._announce = announce
 
-    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - aiosmtpd's name
         raw, recipients = envelope.original_content, tuple(envelope.rcpt_tos)
         assert isinstance(raw, bytes)  # noqa: S101 - aiosmtpd decodes nothing unless told to
         file = self._folder / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.eml"

@@ -72,7 +72,7 @@ class Conversation(smtplib.SMTP):
         self.does_esmtp = False
         self.ehlo_or_helo_if_needed()
 
-    def send(self, s: bytes | str) -> None:  # type: ignore[override]
+    def send(self, s: bytes | str) -> None:  # type: ignore[override]  # smtplib takes any buffer and sends no other
         """Write, all of it within the time allowed."""
         data = memoryview(s.encode(self.command_encoding) if isinstance(s, str) else s)
         deadline = time.monotonic() + self.seconds

@@ -95,7 +95,7 @@ _COLUMNS = (
     " copy, key"
 )
 
-_BY_KEY = f"SELECT {_COLUMNS}, draft FROM submission WHERE user = ? AND provider = ? AND profile = ? AND key = ?"  # noqa: S608
+_BY_KEY = f"SELECT {_COLUMNS}, draft FROM submission WHERE user = ? AND provider = ? AND profile = ? AND key = ?"  # noqa: S608 - our own columns
 
 
 class Journal(StateFile):
@@ -235,12 +235,12 @@ class Journal(StateFile):
 
     def submissions(self) -> list[Submission]:
         """The send journal, newest first."""
-        return [_submission(row) for row in self._select(f"SELECT {_COLUMNS} FROM submission ORDER BY id DESC")]  # noqa: S608
+        return [_submission(row) for row in self._select(f"SELECT {_COLUMNS} FROM submission ORDER BY id DESC")]  # noqa: S608 - our own columns
 
     def unsettled(self) -> list[Submission]:
         """The lines whose outcome is uncertain or whose copy in Sent is owed, oldest first."""
         where = "WHERE state = 'uncertain' OR copy = 'owed' ORDER BY id"
-        return [_submission(row) for row in self._select(f"SELECT {_COLUMNS} FROM submission {where}")]  # noqa: S608
+        return [_submission(row) for row in self._select(f"SELECT {_COLUMNS} FROM submission {where}")]  # noqa: S608 - our own columns
 
 
 _COUNTED = (

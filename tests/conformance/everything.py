@@ -44,7 +44,7 @@ def everything_server() -> Server[Any]:
     for add in (_contents, _streams, _inputs, _resources, _prompts):
         add(server)
 
-    @server.completion()  # type: ignore[no-untyped-call, untyped-decorator]
+    @server.completion()  # type: ignore[no-untyped-call, untyped-decorator]  # as the SDK has it
     async def complete(*_: object) -> Completion:
         return Completion(values=["paris", "park"], total=2, has_more=False)
 

@@ -124,3 +124,17 @@ def test_no_other_distribution_ships_our_package_names() -> None:
     shipped = packages_distributions()
     for name in ("config", "mirror", "server"):
         assert set(shipped.get(name, [])) <= {"postmirror"}
+
+
+def test_every_check_that_is_silenced_says_why() -> None:
+    """After the code and a dash, or in a comment behind the first one."""
+    reasoned = re.compile(r"(?:noqa: [A-Z0-9, ]+ - \S|type: ignore\[[a-z, -]+\]  # \S|fmt: (?:skip|off))")
+    silent = re.compile(r"# (?:ruff: )?noqa|# type: ignor[e]")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for folder in ("config", "mirror", "server", "tests", "bench")
+        for path in (ROOT / folder).rglob("*.py")
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if silent.search(line) and not reasoned.search(line)
+    ]
+    assert found == []

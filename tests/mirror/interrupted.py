@@ -89,7 +89,7 @@ class Points:
             self.reached()
             send(imap, data)
 
-        imaplib.IMAP4.send = counted  # type: ignore[method-assign, assignment]
+        imaplib.IMAP4.send = counted  # type: ignore[method-assign, assignment]  # counts what is sent
 
 
 def run_pass(store: Store, provider: Provider, name: Callable[..., str]) -> None:

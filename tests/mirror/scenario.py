@@ -171,7 +171,7 @@ def flag_through_us(store: Store, upstream: Upstream, name: Callable[..., str]) 
     place = store.place(message)
     assert place is not None
     for change, flags in (("add", ["\\Answered"]), ("remove", ["\\Answered"]), ("add", ["\\Seen", "\\Draft"])):
-        now = upstream.store_flags(place, change, flags)  # type: ignore[arg-type]
+        now = upstream.store_flags(place, change, flags)  # type: ignore[arg-type]  # one of the two words
         store.set_flags(message, now.flags, now.modseq)
 
 

@@ -220,7 +220,7 @@ def test_throttled_account_is_left_alone_by_a_restarted_worker(server: LyingImap
 
 def impatient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Connections that wait no longer than this for an answer."""
-    connect = Upstream.connect.__func__  # type: ignore[attr-defined]
+    connect = Upstream.connect.__func__  # type: ignore[attr-defined]  # of a class method, which mypy does not know
 
     def hasty(cls: type[Upstream], /, provider: Provider, **keys: object) -> Upstream:
         return cast("Upstream", connect(cls, provider, **keys | {"read_timeout": seconds}))
@@ -328,7 +328,7 @@ def test_account_never_has_more_than_one_connection_for_its_passes(
     server: LyingImap, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Upstream] = []
-    connect = Upstream.connect.__func__  # type: ignore[attr-defined]
+    connect = Upstream.connect.__func__  # type: ignore[attr-defined]  # of a class method, which mypy does not know
 
     def counted(cls: type[Upstream], /, *arguments: object, **keys: object) -> Upstream:
         opened.append(connect(cls, *arguments, **keys))

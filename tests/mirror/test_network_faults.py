@@ -87,7 +87,7 @@ def fail_everywhere(times: int, account: Account, to: Path, parsers: Parsers) ->
             carried, undisturbed = line.carried(moment.copy(to / "undisturbed"))
             shutil.rmtree(to / "undisturbed")
             for kind in kinds_for(step, times):
-                fault = Fault(kind, after=chosen.randrange(carried))  # type: ignore[arg-type]
+                fault = Fault(kind, after=chosen.randrange(carried))  # type: ignore[arg-type]  # one of the kinds
                 was_cut, spent = line.fail(moment.copy(to / "failing"), fault, moment)
                 shutil.rmtree(to / "failing")
                 offsets, cut = offsets + 1, cut + was_cut
@@ -152,7 +152,7 @@ def test_writes_over_a_network_that_fails_leave_a_mirror_that_the_next_pass_make
                 write_over(None, account, proxy, mirror)
                 written = proxy.carried
                 continue
-            fault = Fault(KINDS[number % len(KINDS)], after=chosen.randrange(written))  # type: ignore[arg-type]
+            fault = Fault(KINDS[number % len(KINDS)], after=chosen.randrange(written))  # type: ignore[arg-type]  # one of the kinds
             cut += write_over(fault, account, proxy, mirror)
     print(f"\n{count} faults within {written} bytes while writing, {cut} of them cut a write")
     assert cut > count // 2

@@ -161,7 +161,7 @@ def test_emptied_folder_is_confirmed_and_then_believed(mirror: Mirror, dovecot: 
             connections += 1
             return mirror.connect()
 
-        mirror.sync(connect)  # type: ignore[arg-type]
+        mirror.sync(connect)  # type: ignore[arg-type]  # another upstream in its place
         assert mirror.listing() == set()
         assert connections == 2
 

@@ -175,7 +175,7 @@ def test_writes_that_go_through_us_are_not_undone_by_a_pass_that_began_before(bo
                     box.mirror.store.set_flags(message, now.flags, now.modseq)
             return answer
 
-        upstream.list_folders = list_folders  # type: ignore[method-assign, assignment]
+        upstream.list_folders = list_folders  # type: ignore[method-assign, assignment]  # a write between two reads
         return upstream
 
     box.client.append("INBOX", simple("four"))

@@ -146,7 +146,7 @@ def test_killed_in_mid_sync_the_next_start_resumes_without_loss_or_duplicates(
             client.append("INBOX", *mails[start : start + 250])
         for wanted in (100, 300, 500):
             worker.start()
-            until(lambda wanted=wanted: worker.count() >= wanted)  # type: ignore[misc]
+            until(lambda wanted=wanted: worker.count() >= wanted)  # type: ignore[misc]  # a lambda bound in a loop
             worker.kill()
         assert 0 < worker.count() < 800
         worker.start()

@@ -185,7 +185,7 @@ def test_processes_that_are_killed_leave_one_whole_chain(chain: Chain, data_dir:
     for attempt in range(4):
         processes = [writer(data_dir, 2 * attempt), writer(data_dir, 2 * attempt + 1, "rotate")]
         enough = len(events(data_dir)) + 120
-        until(lambda enough=enough: len(events(data_dir)) >= enough)  # type: ignore[misc]
+        until(lambda enough=enough: len(events(data_dir)) >= enough)  # type: ignore[misc]  # a lambda bound in a loop
         for process in processes:
             process.send_signal(signal.SIGKILL)
             process.communicate()

@@ -50,7 +50,7 @@ def test_every_bad_token_gets_the_same_401(door: Door, path: str) -> None:
         {"Cookie": f"token={good}"},
     ]
     method = "POST" if path == "/mcp" else "GET"
-    answers = [door.http.request(method, f"{door.url}{path}", headers=headers) for headers in attempts]  # type: ignore[arg-type]
+    answers = [door.http.request(method, f"{door.url}{path}", headers=headers) for headers in attempts]  # type: ignore[arg-type]  # odd headers are the point
     answers.append(door.http.get(f"{door.url}{path}?token={good}&access_token={good}"))
     assert {answer.status_code for answer in answers} == {401}
     assert len({answer.content for answer in answers}) == 1

@@ -138,7 +138,7 @@ def _flip(archive: Path) -> None:
 def _repack(change: Callable[[dict[str, object]], str]) -> Callable[[Path], None]:
     def damage(archive: Path) -> None:
         with tarfile.open(archive) as tar:
-            members = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
+            members = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]  # every member is a file
         manifest = json.loads(members["manifest.json"])
         more = change(manifest)
         members["manifest.json"] = json.dumps(manifest).encode()

@@ -33,7 +33,7 @@ WRITER = {
         {"match": "*", "access": "write"},
     ],
 }
-NO_TRASH = {**WRITER, "folders": [{"match": "\\Trash", "access": "hidden"}, *WRITER["folders"]]}  # type: ignore[misc]
+NO_TRASH = {**WRITER, "folders": [{"match": "\\Trash", "access": "hidden"}, *WRITER["folders"]]}  # type: ignore[misc]  # a list of rules
 DRAFT = Draft(
     "alice@example.org",
     ("Bob <bob@example.org>",),
@@ -292,7 +292,7 @@ def test_a_new_folder_is_made_where_the_server_keeps_the_users_own(
             imap_port=dovecot.port,
             username=user,
             password={"env": "POSTMIRROR_TEST_PASSWORD"},
-            profiles={"assistant": {**WRITER, "folders": [secret, *WRITER["folders"]]}},  # type: ignore[misc]
+            profiles={"assistant": {**WRITER, "folders": [secret, *WRITER["folders"]]}},  # type: ignore[misc]  # a list of rules
         )
         with dovecot.client(user) as client, Door(settings) as running:
             box = Box(running, client)

@@ -132,7 +132,7 @@ def test_two_sends_at_once_cannot_both_be_the_last_one_allowed(state: State) -> 
 def test_the_bytes_of_a_mail_are_kept_only_while_its_outcome_is_open(state: State, data_dir: Path) -> None:
     lines = [begin(state) for _ in range(3)]
     for line, outcome in zip(lines, ("sent", "refused", "uncertain"), strict=True):
-        state.settle_submission(line, outcome)  # type: ignore[arg-type]
+        state.settle_submission(line, outcome)  # type: ignore[arg-type]  # one of the outcomes
     kept = dict(state._select("SELECT state, mail IS NOT NULL FROM submission"))
     assert kept == {"sent": 0, "refused": 0, "uncertain": 1}
 

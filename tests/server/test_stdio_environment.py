@@ -60,7 +60,7 @@ async def told(client: Client, tool: str, **arguments: object) -> Any:
     result = await client.call_tool(tool, dict(arguments))
     assert isinstance(result, CallToolResult)
     assert not result.is_error, result.content
-    return json.loads(result.content[0].text)  # type: ignore[union-attr]
+    return json.loads(result.content[0].text)  # type: ignore[union-attr]  # a block of text
 
 
 def test_a_client_changes_one_command(dovecot: Dovecot, user: str, tmp_path: Path) -> None:

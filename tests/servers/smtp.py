@@ -131,7 +131,7 @@ class _Handler:
     def __init__(self, sink: SmtpSink) -> None:
         self._sink = sink
 
-    async def handle_MAIL(  # noqa: N802
+    async def handle_MAIL(  # noqa: N802 - aiosmtpd's name
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
         self._sink.commands.append("MAIL")
@@ -141,7 +141,7 @@ class _Handler:
         envelope.mail_options.extend(options)
         return "250 OK"
 
-    async def handle_RCPT(  # noqa: N802
+    async def handle_RCPT(  # noqa: N802 - aiosmtpd's name
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
     ) -> str:
         self._sink.commands.append("RCPT")
@@ -150,7 +150,7 @@ class _Handler:
         envelope.rcpt_tos.append(address)
         return "250 OK"
 
-    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - aiosmtpd's name
         self._sink.commands.append("DATA")
         recipients: list[str] = envelope.rcpt_tos
         for fault in filter(None, map(_FAULT.match, recipients)):
@@ -167,17 +167,17 @@ class _Handler:
             server.transport.abort()
         return "250 taken"
 
-    async def handle_RSET(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+    async def handle_RSET(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - aiosmtpd's name
         self._sink.commands.append("RSET")
         return "250 OK"
 
-    async def handle_QUIT(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+    async def handle_QUIT(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802 - aiosmtpd's name
         self._sink.commands.append("QUIT")
         return "221 Bye"
 
 
 class _TokenHandler(_Handler):
-    async def auth_XOAUTH2(self, server: SMTP, args: list[str]) -> AuthResult:  # noqa: N802
+    async def auth_XOAUTH2(self, server: SMTP, args: list[str]) -> AuthResult:  # noqa: N802 - aiosmtpd's name
         assert self._sink.takes_token is not None
         token = base64.b64decode(args[1]).decode().partition("auth=Bearer ")[2].rstrip("\x01")
         return AuthResult(success=self._sink.takes_token(token), handled=False)

@@ -218,7 +218,7 @@ def _compared(order: tuple[Sorter, ...], one: MirroredMessage, other: MirroredMe
     for sorter in order:
         a, b = (_key(sorter, each) for each in (one, other))
         if a != b:
-            return -1 if (a < b) != sorter.descending else 1  # type: ignore[operator]
+            return -1 if (a < b) != sorter.descending else 1  # type: ignore[operator]  # both are keys of one sorter
     return -1 if (one.content, one.id) > (other.content, other.id) else 1
 
 

@@ -84,7 +84,7 @@ def signed(tmp_path: Path, servers: tuple[AuthorizationServer, Dovecot, Certific
 def url_of(terminal: "pexpect.spawn[str]") -> str:
     terminal.expect(re.compile(r"(https://\S+)\r\n"))
     assert terminal.match is not None
-    return str(terminal.match[1])  # type: ignore[index]
+    return str(terminal.match[1])  # type: ignore[index]  # pexpect has found it
 
 
 def test_by_the_browser_of_this_machine_and_mirrored_with_tokens_that_are_renewed(signed: Signed) -> None:
@@ -129,7 +129,7 @@ def test_by_another_device(signed: Signed) -> None:
     terminal = signed.newcomer.on_a_terminal("auth", "login", "me/work", "--device")
     terminal.expect(re.compile(r"enter ([0-9A-F]+) and"))
     assert terminal.match is not None
-    signed.authority.agreed_devices.add(str(terminal.match[1]))  # type: ignore[index]
+    signed.authority.agreed_devices.add(str(terminal.match[1]))  # type: ignore[index]  # pexpect has found it
     terminal.expect("signed in to me/work")
 
 

@@ -83,7 +83,7 @@ class Newcomer:
                     result = await client.call_tool(tool, arguments)
                     assert isinstance(result, CallToolResult)
                     assert not result.is_error, result.content
-                    return json.loads(result.content[0].text)  # type: ignore[union-attr]
+                    return json.loads(result.content[0].text)  # type: ignore[union-attr]  # a block of text
 
         return anyio.run(ask)
 
@@ -130,7 +130,7 @@ async def _first_answer(client: Client, tool: str, arguments: dict[str, object])
             result = await client.call_tool(tool, arguments)
             assert isinstance(result, CallToolResult)
             if not result.is_error:
-                answer = json.loads(result.content[0].text)  # type: ignore[union-attr]
+                answer = json.loads(result.content[0].text)  # type: ignore[union-attr]  # a block of text
                 if answer.get("messages"):
                     return answer
             await anyio.sleep(0.1)
