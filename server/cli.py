@@ -168,7 +168,7 @@ def config_check(config_path: Path | None) -> None:
         raise click.ClickException("\n".join(f"{path}: {problem}" for problem in dict.fromkeys(problems)))
     click.echo(
         f"{path}: ok, {counted(len(settings.identities()), 'mailbox', 'mailboxes')}, "
-        f"{counted(len(settings.profiles), 'profile')}, {counted(len(settings.tokens), 'token')}; "
+        f"{counted(len(settings.profiles), 'profile')}, {counted(len(settings.tokens), 'token')} written in it; "
         f"data in {settings.server.data_dir}"
     )
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from config.provider import Endpoint
 from mirror.errors import AuthenticationRefused, MirrorError
+from server.amounts import counted
 from server.doctor.account import Account
 from server.doctor.certificate import check_certificate
 from server.doctor.door import open_door
@@ -62,4 +63,8 @@ def check_submission(account: Account, endpoint: Endpoint, about: str, *, may_lo
             "allow the alias at the provider, or remove it from aliases",
         )
     if not refused:
-        yield ok("smtp", about, f"login accepted, and {len(provider.addresses)} sender addresses")
+        yield ok(
+            "smtp",
+            about,
+            f"login accepted, and {counted(len(provider.addresses), 'sender address', 'sender addresses')}",
+        )

@@ -36,7 +36,9 @@ def test_an_amount_is_told_in_words(told: str, expected: str) -> None:
 
 def test_nothing_is_counted_in_another_way() -> None:
     """A number before a plural in the text of a command is right for every number but one."""
-    plural = re.compile(r"\{[^{}]*\} (?:mailbox|profile|token|folder|message|file|line|day|server|problem)e?s\b")
+    plural = re.compile(
+        r"\{[^{}]*\} (?:sender addres|mailbox|profile|token|folder|message|file|line|day|server|problem)e?s\b"
+    )
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in (ROOT / "server").rglob("*.py")
