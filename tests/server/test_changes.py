@@ -211,18 +211,25 @@ def test_without_uidplus_the_original_stays_marked_and_this_is_said(plain_box: B
     assert list(box.shown("Work")) == ["second"]
 
 
+def cut_later_and_later(proxy: Proxy, box: Box, first: int, step: int, change: Callable[[], object]) -> None:
+    """Make a change over connections that end after ever more octets, until it was made and its answer lost."""
+    cut = first
+    while not box.upstream("Work"):
+        cut += step
+        proxy.fault = Fault("close", cut)
+        with pytest.raises(UpstreamUnavailable):
+            change()
+    proxy.fault = None
+
+
 def test_a_move_whose_answer_was_lost_is_made_once_over_a_restart(
     dovecot_plain_rung: Dovecot, user: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dovecot = dovecot_plain_rung
     with Proxy(dovecot.port) as proxy, contextmanager(opened)(dovecot, user, data_dir, monkeypatch, proxy.port) as box:
-        cut = 0
-        while not box.upstream("Work"):
-            cut += 1
-            proxy.fault = Fault("close", 600 + 40 * cut)
-            with pytest.raises(UpstreamUnavailable):
-                box.outbound.move(box.caller, box.message("second"), box.folder("Work"))
-        proxy.fault = None
+        cut_later_and_later(
+            proxy, box, 600, 40, lambda: box.outbound.move(box.caller, box.message("second"), box.folder("Work"))
+        )
         with Door(box.door.settings.model_copy(update={"server": _elsewhere(box.door)})) as again:
             later = Box(again, box.client)
             later.outbound.move(later.called(), later.message("second"), later.folder("Work"))
@@ -237,13 +244,7 @@ def test_a_draft_whose_answer_was_lost_is_stored_once_over_a_restart(
     dovecot: Dovecot, user: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Proxy(dovecot.port) as proxy, contextmanager(opened)(dovecot, user, data_dir, monkeypatch, proxy.port) as box:
-        cut = 0
-        while not box.upstream("Work"):
-            cut += 1
-            proxy.fault = Fault("close", 400 + 20 * cut)
-            with pytest.raises(UpstreamUnavailable):
-                box.outbound.append(box.caller, box.folder("Work"), DRAFT)
-        proxy.fault = None
+        cut_later_and_later(proxy, box, 400, 20, lambda: box.outbound.append(box.caller, box.folder("Work"), DRAFT))
         with Door(box.door.settings.model_copy(update={"server": _elsewhere(box.door)})) as again:
             later = Box(again, box.client)
             later.outbound.append(later.called(), later.folder("Work"), DRAFT)

@@ -16,27 +16,22 @@ Twist = Callable[[str, bytes], bytes | None]
 
 def inserted(pattern: str, before: bytes, times: int = 1) -> Callable[[str, bytes], bytes]:
     """A twist that says something more ahead of the answers to some commands."""
-    left = times
-
-    def twist(command: str, answer: bytes) -> bytes:
-        nonlocal left
-        if re.match(pattern, command) and left:
-            left -= 1
-            return before + answer
-        return answer
-
-    return twist
+    return _twisting(pattern, times, lambda answer: before + answer)
 
 
 def replaced(pattern: str, by: bytes, times: int = 1_000) -> Callable[[str, bytes], bytes]:
     """A twist that answers some commands otherwise."""
+    return _twisting(pattern, times, lambda _: by)
+
+
+def _twisting(pattern: str, times: int, change: Callable[[bytes], bytes]) -> Callable[[str, bytes], bytes]:
     left = times
 
     def twist(command: str, answer: bytes) -> bytes:
         nonlocal left
         if re.match(pattern, command) and left:
             left -= 1
-            return by
+            return change(answer)
         return answer
 
     return twist
