@@ -18,7 +18,7 @@ from server.brief_call import will_take_long
 
 log = logging.getLogger(__name__)
 
-_IDLE_PER_MIRROR = 4
+_IDLE_PER_MIRROR = 2
 _MIRRORS = 64
 
 

@@ -12,7 +12,7 @@ from server.long_call import still_wanted
 from server.mailbox import Mailbox, Mailboxes, NoSuchMessage
 
 TEXT_WAIT = 10.0
-_WAITERS = 4
+_WAITERS = 2
 _POLL = 0.1
 
 T = TypeVar("T")

@@ -17,6 +17,7 @@ from config.settings import load_settings
 from mirror.database import private_folder
 from mirror.lock import Lock
 from server.app import Parts, build_app, build_local
+from server.arenas import share_arenas
 from server.certificate import Certificate
 from server.connection import KEPT_SECONDS, Connection, raise_open_files
 from server.live import LiveSettings
@@ -129,6 +130,7 @@ def _parts(config: Path, settings: Settings) -> Iterator[Parts]:
         # What the command line said about [server] goes on to count.
         return load_settings(path).model_copy(update={"server": settings.server})
 
+    share_arenas()
     state = State(settings.server.data_dir)
     try:
         parts = Parts.open(LiveSettings(config, load), state)

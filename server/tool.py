@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 
 REQUEST_BYTES = 4 * 1024 * 1024
 """The longest request over HTTP; over stdio any length is read."""
-READING_THREADS = 8
-"""Calls of a tool set that read at once. More gain nothing on one interpreter, and each needs a reader of its own."""
+READING_THREADS = 4
+"""Calls of a tool set that read for long at once. More gain nothing on one interpreter, and each needs a reader."""
 CHANGING_THREADS = 32
 """Calls that send or change at once: they wait for mail servers, and reads go on beside them."""
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

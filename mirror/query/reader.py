@@ -236,8 +236,8 @@ def _indexes(node: Positions, count: int) -> Iterator[int]:
 _PRAGMAS = (
     "PRAGMA query_only = 1",
     "PRAGMA busy_timeout = 5000",
-    "PRAGMA cache_size = -16384",
-    "PRAGMA mmap_size = 268435456",
+    # KiB. The system keeps the pages as well: eight times as much, and 256 MB mapped, answered nothing sooner.
+    "PRAGMA cache_size = -2048",
 )
 _BY_MESSAGE_ID = """
     SELECT message.folder, message.id FROM content CROSS JOIN message ON message.content = content.id
