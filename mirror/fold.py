@@ -105,7 +105,7 @@ def has_no_hidden_ascii(lowered: str) -> bool:
 
     What is ASCII in the folded text stands in this one as it is, then.
     """
-    if lowered.isascii():
+    if lowered.isascii() or not lowered.encode("utf-8", "surrogatepass").translate(None, _QUIET_OCTETS):
         return True
     others = _without_ascii(lowered)
     if _LOUD.search(others) is None or _SILENT.issuperset(others):
@@ -200,6 +200,8 @@ QUIET = (
     "\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff"
 )
 """The scripts and signs that most mail not in Latin letters has, of which the same is known before they are met."""
+_QUIET_OCTETS = bytes((*range(0xC0), *range(0xE4, 0xEA), 0xEB, 0xEC))
+"""What UTF-8 makes of ASCII, Han and Hangul: U+4000 to U+9FFF and U+B000 to U+CFFF, all of them within these."""
 _LOUD = re.compile(f"[^{QUIET}]")
 _JAMO = ((0x1100, 0x11FF), (0xA960, 0xA97F), (0xD7B0, 0xD7FF))
 _MOST_REPLACED = 32

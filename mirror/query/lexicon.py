@@ -15,6 +15,8 @@ MOST_WORDS = 1_000
 """A pattern that is part of more words than this is not asked of the index."""
 MOST_SCANNED = 6_000
 """Words looked at to find those that a piece ends, or that subjects have: few among all that have the piece."""
+THOROUGH = 5
+"""How many times more of both are worth it where a walk has shown that hits are rare."""
 _LONGEST_ASKED = 64
 _COUNTS: dict[Field | None, str] = {
     None: "documents",
@@ -51,26 +53,23 @@ class Lexicon:
     def _found(self, field: Field | None, piece: str, part: Part, *, thorough: bool) -> list[Row] | None:
         if part == "whole" or LONG_WORD in piece:
             return self.whole(field, piece)
-        found = self._partly(_COUNTS[field], piece, part, thorough=thorough)
-        return None if found is None or len(found) > MOST_WORDS else [*found, *self.whole(field, LONG_WORD)]
+        times = THOROUGH if thorough and part != "prefix" and len(piece) >= 3 else 1
+        found = self._partly(_COUNTS[field], piece, part, times, thorough=thorough)
+        return None if found is None or len(found) > times * MOST_WORDS else [*found, *self.whole(field, LONG_WORD)]
 
-    def _partly(self, count: str, piece: str, part: Part, *, thorough: bool) -> list[Row] | None:
+    def _partly(self, count: str, piece: str, part: Part, times: int, *, thorough: bool) -> list[Row] | None:
         found: list[Row] | None = None
         if part == "prefix":
             found = self._connection.execute(_PREFIX[count], (piece, piece, MOST_WORDS + 1)).fetchall()
         elif len(piece) >= 3:
-            most = MOST_WORDS + 1 if part == "inside" and count == "documents" else MOST_SCANNED
-            if (ids := self._having_trigrams(piece, most)) is not None:
-                found = self._connection.execute(_BY_IDS[count], (json.dumps(ids), piece)).fetchall()
-        elif thorough and (count != "documents" or part != "inside" or not self._begins_many(piece)):
-            found = self._connection.execute(_ANYWHERE[count], (piece, MOST_WORDS + 1)).fetchall()
-        if (found is None or len(found) > MOST_WORDS) and count == "people":
-            found = self._connection.execute(_PEOPLE, (piece,)).fetchall()
-        if found is None or part != "suffix":
-            return found
-        # As many as were asked for may be some of those that end with the piece.
-        is_all = len(found) <= MOST_WORDS or len(piece) >= 3 or count == "people"
-        return [row for row in found if row[0].endswith(piece)] if is_all else None
+            scanned = MOST_WORDS + 1 if part == "inside" and count == "documents" else MOST_SCANNED
+            if (ids := self._having_trigrams(piece, times * scanned)) is not None:
+                found = self._connection.execute(_BY_IDS[part, count], (json.dumps(ids), piece)).fetchall()
+        elif thorough and (count != "documents" or not self._begins_many(piece)):
+            found = self._connection.execute(_ANYWHERE[part, count], (MOST_WORDS + 1, piece)).fetchall()
+        if (found is None or len(found) > times * MOST_WORDS) and count == "people":
+            found = self._connection.execute(_PEOPLE[part], (piece,)).fetchall()
+        return found
 
     def _having_trigrams(self, piece: str, most: int) -> list[int] | None:
         """The ids of all words that have the piece, and of a few more; None when they are so many."""
@@ -82,7 +81,7 @@ class Lexicon:
         return None
 
     def _begins_many(self, piece: str) -> bool:
-        """Whether a piece begins too many words to say."""
+        """Whether a piece begins too many words to say; it is within as many, then, and most likely ends as many."""
         return len(self._connection.execute(_BEGUN, (piece, piece, MOST_WORDS + 1)).fetchall()) > MOST_WORDS
 
 
@@ -97,18 +96,32 @@ def _by_count(statement: str) -> dict[str, str]:
     return {each: statement.replace("documents", each) for each in ("documents", "subjects", "people")}
 
 
+def _by_part(statement: str) -> dict[tuple[Part, str], str]:
+    return {
+        (part, count): each.replace("is_part(term, ?2)", test)
+        for part, test in _IS_PART.items()
+        for count, each in _by_count(statement).items()
+    }
+
+
+_IS_PART: dict[Part, str] = {
+    "inside": "instr(word.term, ?2) > 0",
+    "prefix": "instr(word.term, ?2) = 1",
+    "suffix": "substr(word.term, -length(?2)) = ?2",
+}
 _WHOLE = _by_count("SELECT term, documents FROM word WHERE term = ? AND documents > 0")
 _PREFIX = _by_count(
     "SELECT term, documents FROM word WHERE term >= ? AND term < ? || char(1114111) AND documents > 0 LIMIT ?"
 )
 _BEGUN = "SELECT 1 FROM word WHERE term >= ? AND term < ? || char(1114111) LIMIT ?"
 _INSIDE = "SELECT rowid FROM word_trigram WHERE word_trigram MATCH ? LIMIT ?"
-_BY_IDS = _by_count(
+_BY_IDS = _by_part(
     """
     SELECT word.term, word.documents
-    FROM json_each(?) AS asked CROSS JOIN word ON word.id = asked.value
-    WHERE word.documents > 0 AND instr(word.term, ?) > 0
+    FROM json_each(?1) AS asked CROSS JOIN word ON word.id = asked.value
+    WHERE word.documents > 0 AND is_part(term, ?2)
     """
 )
-_ANYWHERE = _by_count("SELECT term, documents FROM word WHERE documents > 0 AND instr(term, ?) > 0 LIMIT ?")
-_PEOPLE = "SELECT term, people FROM word INDEXED BY word_people WHERE people > 0 AND instr(term, ?) > 0"
+_ANYWHERE = _by_part("SELECT term, documents FROM word WHERE documents > 0 AND is_part(term, ?2) LIMIT ?1")
+_EVERYBODY = "SELECT term, people FROM word INDEXED BY word_people WHERE people > 0 AND TRUE"
+_PEOPLE = {part: _EVERYBODY.replace("TRUE", test.replace("?2", "?1")) for part, test in _IS_PART.items()}

@@ -9,6 +9,7 @@ asked for pieces of the pattern instead (mirror.grams), and always tested.
 
 import sqlite3
 from collections.abc import Sequence
+from math import isqrt, prod
 
 from mirror.fold import LONG_WORD, fold, fold_keeping_separators
 from mirror.grams import asked_of
@@ -37,6 +38,7 @@ _TELLING = 3
 _COUNTED = 64
 """Proposals of the header lines that are counted; how near these stand tells of more."""
 _MOST_PHRASES = 1_000
+_LEAST_GROUPED = 6
 _NO_WORD = "\ue001"
 
 _FTS_COLUMNS: dict[Field, str] = {
@@ -75,8 +77,8 @@ def superset(node: Node) -> Node:
 class Planner:
     """Asks the indexes of one mirror, of about `total` contents, for one page.
 
-    is_thorough: also reads the whole word table, for the patterns of one or two characters that no index has. That pays
-    when a walk has shown that hits are rare.
+    is_thorough: asks for many more words, and reads the whole word table for the patterns of one or two characters that
+    no index has. That pays when a walk has shown that hits are rare.
     """
 
     def __init__(self, connection: sqlite3.Connection, total: int) -> None:
@@ -108,16 +110,20 @@ class Planner:
 
         A word that is the whole of an unwanted pattern proves that a content has it; other words with it may too.
         """
-        found: list[str] = []
-        for node in together:
-            if isinstance(node, Not) and isinstance(node.node, Contains):
-                field, pattern = node.node.field, node.node.pattern
-                folded = fold(pattern)
-                if field in _PROVED and folded and " " not in folded and folded == fold_keeping_separators(pattern):
-                    counts = [count for _, count in self._lexicon.whole(field, folded)]
-                    if LONG_WORD not in folded and sum(counts) > self._total * _WORTH_BARRING:
-                        found.append(f'({_FTS_COLUMNS[field]} : "{folded}")')
-        return " OR ".join(found)
+        return " OR ".join(each.match for node in together if (each := self._whole_word(node)) is not None)
+
+    def _whole_word(self, node: Node) -> Asked | None:
+        """The word that a condition does not want and many contents have; they may also have it within other words."""
+        if not isinstance(node, Not) or not isinstance(node.node, Contains):
+            return None
+        field, pattern = node.node.field, node.node.pattern
+        folded = fold(pattern)
+        if field not in _PROVED or not folded or " " in folded or folded != fold_keeping_separators(pattern):
+            return None
+        count = sum(count for _, count in self._lexicon.whole(field, folded))
+        if LONG_WORD in folded or count <= self._total * _WORTH_BARRING:
+            return None
+        return Asked(f'({_FTS_COLUMNS[field]} : "{folded}")', 1, count, exact(node))
 
     def _all(self, nodes: Sequence[Node]) -> Proposal | None:
         wanted: list[tuple[Node, Proposal]] = []
@@ -135,6 +141,7 @@ class Planner:
         by_text = [(node, each.text) for node, each in wanted if each.text is not None and each.lines is None]
         by_lines = [(node, each.lines) for node, each in wanted if each.lines is not None and each.text is None]
         barring = [each for _, each in unwanted]
+        barring += [each for node in others if (each := self._whole_word(node)) is not None]
         # Two indexes cannot be asked for what both have: one is, and the rest is tested.
         found = [([node], proposal) for node, proposal in wanted if len(proposal.parts) == 2]
         if by_text:
@@ -150,7 +157,12 @@ class Planner:
 
     def _proved(self, node: Node) -> Asked | None:
         """What to ask the full text for that proves that a condition does not hold."""
-        proposal = self.propose(node.node) if isinstance(node, Not) else None
+        if not isinstance(node, Not):
+            return None
+        # Words that are asked for to leave contents out are worth no effort.
+        was_thorough, self.is_thorough = self.is_thorough, False
+        proposal = self.propose(node.node)
+        self.is_thorough = was_thorough
         return proposal.text if proposal is not None and proposal.lines is None and proposal.is_proof() else None
 
     def _any(self, node: Node, nodes: Sequence[Node]) -> Proposal | None:
@@ -207,7 +219,7 @@ class Planner:
         return Asked(
             column + (" : (" if column else "(") + asked + ")",
             sum(len(rows) for rows in known),
-            min(sum(count for _, count in rows) for rows in known),
+            self._total * prod(min(1.0, sum(count for _, count in rows) / self._total) for rows in known),
             TRUE if is_exact else test,
         )
 
@@ -253,7 +265,16 @@ def _terms(rows: list[Row]) -> list[str]:
 
 
 def _one_of(terms: Sequence[str]) -> str:
-    return " OR ".join('"' + term + '"' for term in terms)
+    """Any of the terms: in groups where they are many, since FTS5 looks at each of them again for every content.
+
+    It makes one group of an OR within an OR, but not of a NOT within it.
+    """
+    quoted = ['"' + term + '"' for term in terms]
+    size = isqrt(len(quoted))
+    if size < _LEAST_GROUPED:
+        return " OR ".join(quoted)
+    groups = (" OR ".join(quoted[start : start + size]) for start in range(0, len(quoted), size))
+    return " OR ".join(f'(({group}) NOT "{_NO_WORD}")' for group in groups)
 
 
 _NEWEST_LINES = """

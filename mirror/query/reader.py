@@ -15,10 +15,10 @@ from mirror.errors import MirrorAbsent, MirrorCorrupt, QueryTooSlow
 from mirror.listing import Place
 from mirror.mirrored import AccountState, FolderState, MirroredMessage, Quarantined
 from mirror.query import account, rows, sql
+from mirror.query.costs import Scope
 from mirror.query.messages import Messages
 from mirror.query.order import Position
 from mirror.query.progress import Progress
-from mirror.query.search import Scope
 from mirror.query.searching import Loader, Page, Searching, View
 from mirror.query.tree import Node, OneOf, Positions, Query, conditions, replace_nodes
 from mirror.schema import is_outdated

@@ -10,10 +10,10 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
-from mirror.query import order, ways
+from mirror.query import costs, order, ways
+from mirror.query.costs import Scope
 from mirror.query.order import Position
 from mirror.query.plan import Planner
 from mirror.query.progress import OutOfTime, Progress
@@ -36,15 +36,6 @@ Pair = tuple[int, int]
 """A content's id and a message's id."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The folder that is searched, and about how many messages it and the mirror have."""
-
-    folder: int
-    messages: int
-    total: int
-
-
 class Search:
     """One filter over one folder."""
 
@@ -55,7 +46,7 @@ class Search:
         self._progress = progress
         self._exact = TRUE if node is None else exact(node)
         self._planner = Planner(connection, scope.total)
-        self._test = _TEST
+        self._test = costs.TEST
         self._asks_for_text = any(
             isinstance(each, Contains | HeaderContains | TextContains) for each in conditions(node)
         )
@@ -104,11 +95,11 @@ class Search:
             return [self._ids_way(ways.ALL_IDS, ids)]
         span, outside = span_of(self._connection, self._together, HIGHEST)
         proposal = self._planner.propose(self._node)
-        by_index = HIGHEST if proposal is None else self._index_cost(proposal, HIGHEST)
+        by_index = HIGHEST if proposal is None else costs.index(self._scope, proposal, HIGHEST, self._test)
         walk = self._walk(limit)
-        by_walk = walk.messages * (_PROBE if self._node is None else _TEST)
+        by_walk = walk.messages * (costs.PROBE if self._node is None else costs.TEST)
         hits = min(self._scope.total if proposal is None else proposal.hits, walk.messages)
-        by_key = self._key_cost(hits, limit)
+        by_key = costs.key(self._scope, hits, limit)
         if proposal is not None and by_index <= min(by_walk, by_key):
             asked = ((ways.INDEX, proposal.text), (ways.LINES, proposal.lines))
             found = [_index_way(self._scope, span, tables, each) for tables, each in asked if each is not None]
@@ -118,12 +109,6 @@ class Search:
         else:
             found = [self._way(walk, span)]
         return [*found, self._ids_way(ways.CONTENTS, outside)] if outside else found
-
-    def _key_cost(self, hits: float, limit: int) -> float:
-        """Seconds to walk an index of the first sort key until so many are found."""
-        total = max(1, self._scope.total)
-        share = max(1, self._scope.messages) / total
-        return limit * total / max(1.0, hits) / share * (_PROBE + _TEST)
 
     def _by_content(self, high: int, limit: int) -> Iterator[Pair]:
         if self._exact == FALSE:
@@ -160,30 +145,57 @@ class Search:
             span = Span(span.low, low - 1)
             self._progress.begin(span.high)
             total += found
-            self._test = max(_TEST, (time.perf_counter() - began) / count)
+            self._test = max(costs.TEST, (time.perf_counter() - began) / count)
             is_dense = found * _DENSE >= count
             is_soon = is_dense and (limit - total) * count / found * self._test < _PATIENCE
             count = 4 * count if is_soon else 0
         if span.low > span.high:
             return
         proposal = self._planner.propose(self._node)
-        count = _ENOUGH_TO_TELL if proposal is None else self._walk_first(proposal, walk.messages, limit)
-        if count:
+        if proposal is None:
+            yield from self._untold(walk, span, limit - total)
+        else:
+            yield from self._told(walk, span, limit, proposal)
+
+    def _told(self, walk: Walk, span: Span, limit: int, proposal: Proposal) -> Iterator[Pair]:
+        """What matches where the index proposes contents."""
+        if count := costs.walk_first(self._scope, proposal, walk.messages, limit, self._test):
             low = self._boundary(span, count)
             yield from self._walked(walk, Span(low, span.high))
             span = Span(span.low, low - 1)
             self._progress.begin(span.high)
-        if span.low > span.high:
-            return
-        if proposal is None:
-            self._planner.is_thorough = True
-            proposal = self._planner.propose(self._node)
-        if proposal is None and (barred := self._planner.barred(self._together)):
-            yield from self._not_barred(span, barred)
-        elif proposal is None:
-            yield from self._walked(walk, span)
-        else:
+        if span.low <= span.high:
             yield from self._by_index(span, proposal, limit)
+
+    def _untold(self, walk: Walk, span: Span, wanted: int) -> Iterator[Pair]:
+        """What matches where the index cannot tell quickly.
+
+        The walk goes on as long as it will have found all that is wanted before long, as far as it can tell from what
+        it has found. Then the index is asked at length.
+        """
+        count, walked, found = _ENOUGH_TO_TELL, 0, 0
+        while True:
+            low = self._boundary(span, count)
+            for pair in self._walked(walk, Span(low, span.high)):
+                found += 1
+                yield pair
+            span = Span(span.low, low - 1)
+            self._progress.begin(span.high)
+            if span.low > span.high:
+                return
+            walked += count
+            missing = min(walk.messages, max(1, wanted - found) * walked / found) if found else walk.messages
+            if costs.is_worth_asking(self._scope, missing):
+                break
+            count = int(missing) + _ENOUGH_TO_TELL
+        self._planner.is_thorough = True
+        proposal = self._planner.propose(self._node)
+        if proposal is not None and costs.stretch(self._scope, proposal, missing) < missing * costs.STEP:
+            yield from self._by_index(span, proposal, wanted - found)
+        elif barred := self._planner.barred(self._together):
+            yield from self._not_barred(span, barred)
+        else:
+            yield from self._walked(walk, span)
 
     def _by_index(self, span: Span, proposal: Proposal, limit: int) -> Iterator[Pair]:
         """What matches among the contents that the index proposes, and among those without text.
@@ -260,20 +272,6 @@ class Search:
             self._connection, self._scope.folder, self._scope.messages, self._together, _COUNTED_PER_ROW * limit
         )
 
-    def _walk_first(self, proposal: Proposal, messages: int, limit: int) -> int:
-        """How many messages to walk before the index is asked: 0 where the index is cheaper from the start."""
-        expected = min(messages, int(limit * self._scope.total / max(1.0, proposal.hits)) + 1)
-        if expected * self._test > self._index_cost(proposal, limit):
-            return 0
-        return 4 * expected + 100
-
-    def _index_cost(self, proposal: Proposal, limit: int) -> float:
-        most = limit * self._scope.total / max(1, self._scope.messages) + 1
-        return sum(
-            each.words * _SEEK + min(each.hits, most) * (_PROBE if each.rest == TRUE else self._test)
-            for each in proposal.parts
-        )
-
     def _boundary(self, span: Span, count: int) -> int:
         """The content id that the count-th message of a span has, newest first, or the span's low end."""
         row = self._connection.execute(ways.NTH, (self._scope.folder, span.low, span.high, count)).fetchone()
@@ -313,14 +311,12 @@ def _index_way(scope: Scope, span: Span, tables: str, asked: Asked) -> Fragment:
     )
 
 
-_SEEK, _PROBE, _TEST = 10e-6, 2e-6, 5e-6
-"""Seconds to look a word up in the index, to see whether a folder has a content, and to test a text, at the least."""
 _GLIMPSE = 8
 """Messages to walk before anything is looked up: many words are in so many mails that the page is full by then."""
 _DENSE, _PATIENCE = 16, 1e-3
 """As long as one of so many messages matches, and the page will be full within so many seconds, the walk goes on."""
 _ENOUGH_TO_TELL = 500
-"""Messages to walk before what the index cannot answer quickly is looked up there after all."""
+"""Messages to walk before it is told whether to go on, where the index cannot answer quickly."""
 _PASSED_AT_ONCE, _TESTED_AT_ONCE = 10_000, 200
 """Messages that one statement passes to find those that the index does not rule out, and of these that one tests."""
 _SHARE_WORTH_MARKING, _MARKED_AT_ONCE = 4, 5_000

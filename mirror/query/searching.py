@@ -10,10 +10,11 @@ from typing import Protocol
 from mirror.errors import QueryTooSlow
 from mirror.mirrored import MirroredMessage
 from mirror.query import order, ways
+from mirror.query.costs import Scope
 from mirror.query.order import Position
 from mirror.query.plan import superset
 from mirror.query.progress import OutOfTime, Progress
-from mirror.query.search import Scope, Search
+from mirror.query.search import Search
 from mirror.query.span import HIGHEST, content_moment
 from mirror.query.tree import All, Node, Query, ReceivedAt, evaluate
 

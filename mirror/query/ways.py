@@ -100,10 +100,10 @@ ALL_IDS = """
     """
 CONTENTS = """
     FROM json_each(?) AS asked
-    CROSS JOIN content ON content.id = asked.value
-    CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = +content.id
-    LEFT JOIN body ON body.content = content.id
-    WHERE content.state >= 1
+    CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = asked.value
+    LEFT JOIN content ON content.id = message.content
+    LEFT JOIN body ON body.content = message.content
+    WHERE message.state >= 1
     """
 NOT_BARRED = """
     SELECT content FROM message INDEXED BY message_walk WHERE folder = ? AND content BETWEEN ? AND ?

@@ -15,7 +15,7 @@ import pytest
 from mirror.envelope import base_subject
 from mirror.fold import fold_keeping_separators
 from mirror.mirrored import MirroredMessage
-from mirror.query import lexicon, plan, search
+from mirror.query import lexicon, plan
 from mirror.query.criteria import parse_criteria
 from mirror.query.himalaya import parse_himalaya
 from mirror.query.order import Position
@@ -265,23 +265,29 @@ def _parse_criteria(text: str) -> Query:
 
 
 INDEX_ALWAYS = {
-    "_GLIMPSE": 0,
-    "_FEW": 0,
-    "_PROBE": 0.0,
-    "_SEEK": 0.0,
-    "_TEST": 1.0,
-    "_ENOUGH_TO_TELL": 0,
-    "_PASSED_AT_ONCE": 20,
-    "_TESTED_AT_ONCE": 3,
+    "search._GLIMPSE": 0,
+    "search._FEW": 0,
+    "costs.PROBE": 0.0,
+    "costs.SEEK": 0.0,
+    "costs.MERGE": 0.0,
+    "costs.TEST": 1.0,
+    "costs.STEP": 2.0,
+    "costs.WORTH_ASKING": 0.0,
+    "costs.WORTH_ASKING_EACH": 0.0,
+    "search._ENOUGH_TO_TELL": 0,
+    "search._PASSED_AT_ONCE": 20,
+    "search._TESTED_AT_ONCE": 3,
 }
 WALK_FIRST = {
-    "_GLIMPSE": 0,
-    "_FEW": 0,
-    "_PROBE": 1.0,
-    "_SEEK": 1.0,
-    "_TEST": 0.0,
-    "_SHARE_WORTH_MARKING": 100,
-    "_MARKED_AT_ONCE": 7,
+    "search._GLIMPSE": 0,
+    "search._FEW": 0,
+    "costs.PROBE": 1.0,
+    "costs.SEEK": 1.0,
+    "costs.TEST": 0.0,
+    "costs.STEP": 0.0,
+    "search._ENOUGH_TO_TELL": 9,
+    "search._SHARE_WORTH_MARKING": 100,
+    "search._MARKED_AT_ONCE": 7,
 }
 
 
@@ -291,14 +297,25 @@ def test_answer_equals_a_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, costs: dict[str, float], seed: int
 ) -> None:
     for name, seconds in costs.items():
-        monkeypatch.setattr(search, name, seconds)
+        monkeypatch.setattr(f"mirror.query.{name}", seconds)
     compare(tmp_path / "mirror.db", seed, 100)
 
 
 def test_answer_equals_a_scan_when_few_words_may_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lexicon, "MOST_WORDS", 2)
     monkeypatch.setattr(plan, "_MOST_PHRASES", 2)
+    monkeypatch.setattr(plan, "_LEAST_GROUPED", 2)
     compare(tmp_path / "mirror.db", 99, 100)
+
+
+def test_answer_equals_a_scan_when_the_index_is_asked_at_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in INDEX_ALWAYS.items():
+        monkeypatch.setattr(f"mirror.query.{name}", value)
+    monkeypatch.setattr(lexicon, "MOST_WORDS", 4)
+    monkeypatch.setattr(plan, "_LEAST_GROUPED", 2)
+    compare(tmp_path / "mirror.db", 98, 100)
 
 
 @pytest.mark.soak
@@ -309,6 +326,6 @@ def test_answer_equals_a_scan_20000_times(tmp_path: Path, monkeypatch: pytest.Mo
         costs: dict[str, float] = ({}, INDEX_ALWAYS, {}, WALK_FIRST)[seed % 4]
         with monkeypatch.context() as patched:
             for name, seconds in costs.items():
-                patched.setattr(search, name, seconds)
+                patched.setattr(f"mirror.query.{name}", seconds)
             told += compare(tmp_path / f"{seed}.db", seed, 500)
     sys.stdout.write(f"compared with a scan: {dict(told)}\n")
