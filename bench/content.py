@@ -11,10 +11,11 @@ from pathlib import Path
 
 from bleach.sanitizer import Cleaner
 
-from mirror.content import clean_html, read_content
+from mirror.content import read_content
 from mirror.mail.charset import decode
 from mirror.message import read_message
 from mirror.page.markup import TAGS
+from mirror.sanitize import clean_html
 from tests.corpus import corpus_root, messages
 from tests.mirror.agreement import FIELDS, VERDICTS, Comparison, comparisons
 

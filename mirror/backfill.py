@@ -1,5 +1,6 @@
 """Headers, texts and HTML of what is known by uid only: steps 6 to 9 of the algorithm in `mirror.sync`."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -31,6 +32,8 @@ NEWEST_HEADERS = 200
 """Messages of a large folder whose headers are fetched as soon as it is enumerated …"""
 NEWEST_TEXTS = 50
 """… and whose texts, up to BATCH_BYTES: what a first search answers from."""
+FIRST_TEXTS = 500
+"""So many texts of a first sync come before the rest of the headers."""
 HTML_AT_ONCE = 50
 CLEAN_AT_ONCE = 50
 RECENT = timedelta(days=1)
@@ -75,6 +78,8 @@ class Backfill:
         """Fetch headers and texts until then (monotonic clock). Whether something is left to fetch."""
         folders = self._folders()
         self._add_wanted(folders)
+        if self._batches.done < FIRST_TEXTS and any(map(self.lacks_headers, folders)):
+            self._add_texts(folders, until, FIRST_TEXTS - self._batches.done)
         for folder in folders:
             while not self._over(until) and self.lacks_headers(folder):
                 if not self._guarded(folder, partial(self.add_headers, folder)):
@@ -212,7 +217,8 @@ class Backfill:
                 self._guarded(folder, partial(self._batches.add_at_once, folder, [hole]))
         self._store.grant(hole.content for _, hole in wanted)
 
-    def _add_texts(self, folders: Sequence[FolderRow], until: float) -> None:
+    def _add_texts(self, folders: Sequence[FolderRow], until: float, most: float = math.inf) -> None:
+        """Texts of these folders until then; about so many at most."""
         batches, total = self._batches, self._count_holes(folders)
         batches.begin(total)
         if total >= BACKLOG:
@@ -222,8 +228,11 @@ class Backfill:
                 batches.in_flight.update(hole.content for hole in holes)
                 if self._guarded(folder, partial(batches.ask, folder, holes)):
                     self._batch = min(2 * self._batch, LARGEST_BATCH)
+                most -= len(holes)
                 if batches.waiting > 1:
                     self._guarded(batches.folder, batches.take)
+                if most <= 0:
+                    break
             while batches.waiting:
                 self._guarded(batches.folder, batches.take)
         finally:

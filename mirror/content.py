@@ -2,7 +2,7 @@
 
     raw bytes -> message.read_message -> Message (parts, transfer encodings undone)
               -> read_content          -> Content (text, preview, small HTML, attachments, findings)
-              -> clean_html            -> the HTML that readers get (bleach), later than the text
+              -> sanitize.clean_html   -> the HTML that readers get (bleach), later than the text
 
 Whatever a person would not see is in none of it. `findings` counts what was left out or looked odd: hidden_chars,
 invisible_chars, low_contrast_chars, remote_images, alternative_mismatch, html_without_text (the text is a plain part
@@ -25,7 +25,6 @@ from mirror.page.plain import MAX_TEXT
 from mirror.page.stripped import strip_tags
 from mirror.record import CONTENT_VERSION
 from mirror.reply import preview_of, reply_text
-from mirror.sanitize import clean_html
 from mirror.source import packed, unpacked
 
 __all__ = (
@@ -35,7 +34,6 @@ __all__ = (
     "Content",
     "Envelope",
     "base_subject",
-    "clean_html",
     "decode_part",
     "degraded",
     "read_content",

@@ -284,6 +284,7 @@ class Keeper:
             self._session = self._pass.take_session()
             self._store.end_pass(report.as_json(), "", self._pass.take_received())
             self._pass = None
+            self._parsers.rest()
             if report.work:
                 done = {"messages": report.work, "seconds": round(report.seconds, 2)}
                 logger.info("pass done", extra={"mirror": self.name, **done})

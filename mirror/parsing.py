@@ -228,6 +228,7 @@ class Parsers:
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="parsers")
         self._closed = False
+        self._busy = 0
 
     def __enter__(self) -> "Parsers":
         return self
@@ -244,10 +245,16 @@ class Parsers:
         for child in children:
             child.close()
 
-    def rest(self) -> None:
-        """The backlog is done: keep one warm child and end the others."""
+    def get_ready(self) -> None:
+        """A backlog comes: start the children now, so that none has to be waited for."""
         with self._lock:
-            extra, self._idle = self._idle[1:], self._idle[:1]
+            if not self._closed:
+                self._idle += [self._child() for _ in range(self._size - len(self._idle))]
+
+    def rest(self) -> None:
+        """A backlog is done: keep one warm child and end the others, unless another one is under way."""
+        with self._lock:
+            extra, self._idle = ([], self._idle) if self._busy else (self._idle[1:], self._idle[:1])
         for child in extra:
             child.close()
 
@@ -309,22 +316,28 @@ class Parsers:
                         reason = child.why_it_died() if isinstance(exc, _Died) else "the parser's answer was not usable"
                         child.close(kill=True)
                         answers.append(Crash(reason))
-                        child = _Child(self._module, self._deadline, self._memory)
+                        child = self._child()
             except BaseException:
                 child.close(kill=True)
+                child.served = _RECYCLE_AFTER
                 raise
-            self._give_back(child)
+            finally:
+                self._give_back(child)
         return answers
 
     def _take(self) -> _Child:
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
+            child = self._idle.pop() if self._idle else self._child()
+            self._busy += 1
+        return child
+
+    def _child(self) -> _Child:
         return _Child(self._module, self._deadline, self._memory)
 
     def _give_back(self, child: _Child) -> None:
         with self._lock:
-            if not self._closed and child.served < _RECYCLE_AFTER:
+            self._busy -= 1
+            if not self._closed and child.served < _RECYCLE_AFTER and len(self._idle) < self._size:
                 self._idle.append(child)
                 return
         child.close()

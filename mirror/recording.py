@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from mirror.columns import envelope_record
-from mirror.content import Content, clean_html
+from mirror.content import Content
 from mirror.message import Address
 from mirror.record import Record
 from mirror.terms import terms_of
 
-_WAITING_LEVEL, _KEPT_LEVEL = 1, 6
+_WAITING_LEVEL = 1
 
 
 def record_of(content: Content) -> Record:
@@ -33,12 +33,6 @@ def record_of(content: Content) -> Record:
             content.text, content.envelope.subject, [_searchable(each) for each in people], content.envelope.headers
         ),
     )
-
-
-def sanitized(normalised: bytes) -> bytes | None:
-    """The HTML form that readers get, compressed, of a record's normalised HTML; None when nothing is left."""
-    html = clean_html(zlib.decompress(normalised).decode("utf-8"))
-    return zlib.compress(html.encode("utf-8"), _KEPT_LEVEL) if html else None
 
 
 def _searchable(addresses: Sequence[Address]) -> str:

@@ -1,11 +1,20 @@
 """bleach, the sanitizer of record: the last word on what HTML of a mail a reader may get."""
 
+import zlib
 from functools import cache
 
 from bleach.sanitizer import Cleaner
 
 from mirror.page.html import ALLOWED_URL
 from mirror.page.markup import TAGS
+
+_LEVEL = 6
+
+
+def sanitized(normalised: bytes) -> bytes | None:
+    """The HTML form that readers get, compressed, of a record's normalised HTML; None when nothing is left."""
+    html = clean_html(zlib.decompress(normalised).decode("utf-8"))
+    return zlib.compress(html.encode("utf-8"), _LEVEL) if html else None
 
 
 def clean_html(normalised_html: str) -> str:

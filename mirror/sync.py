@@ -34,10 +34,11 @@ Look
 
 Fill
 6.  What a reader waits for comes first, between any two batches. Then headers, so that listing works early (the newest
-    of a large folder, and a few texts, as soon as it is enumerated), then texts, INBOX and newest first, a few batches
-    of each folder in turn, from BATCH messages to twice that, or BATCH_BYTES. A batch is asked for before the one ahead
-    of it is read, so that the line is never idle (on servers that bear it), and parsed while the one ahead of it is
-    stored. A large message comes in pieces and goes through a file to its parser: no process holds it but the parser.
+    of a large folder, and a few texts, as soon as it is enumerated, and of a first sync FIRST_TEXTS before the other
+    headers), then texts, INBOX and newest first, a few batches of each folder in turn, from BATCH messages to twice
+    that, or BATCH_BYTES. A batch is asked for before the one ahead of it is read, so that the line is never idle (on
+    servers that bear it), and parsed while the one ahead of it is stored. A large message comes in pieces and goes
+    through a file to its parser: no process holds it but the parser.
 7.  The parse attempt is recorded before it starts. A batch during which this process died is parsed by tens, then one
     by one; a message that costs a child is stored with what can be read of it, and quarantined when that costs a child
     too. Before that is held against a message, a plain mail is parsed: when it fails as well, the fault is ours, and
@@ -153,6 +154,8 @@ class Pass:
         try:
             if not self._looks:
                 self._store.attempts.adopt_interrupted()
+                if not any(folder.enumerated for folder in self._store.folders()):
+                    self._parsers.get_ready()
             while not self.finished and not self._stop():
                 self._seen_nudges = self._nudges()
                 self.look()

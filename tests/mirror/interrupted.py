@@ -23,7 +23,8 @@ from mirror.content import read_content, read_envelope
 from mirror.message import read_attachments
 from mirror.parsing import Crash
 from mirror.record import EnvelopeRecord, Record
-from mirror.recording import record_of, sanitized
+from mirror.recording import record_of
+from mirror.sanitize import sanitized
 from mirror.spool import Raw, octets_of
 from mirror.store import Store
 from mirror.sync import Pass

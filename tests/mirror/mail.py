@@ -1,6 +1,7 @@
 """Mail for tests, made in place."""
 
-from mirror.content import Content, clean_html, read_content
+from mirror.content import Content, read_content
+from mirror.sanitize import clean_html
 
 
 def html_mail(markup: str, *, headers: str = "") -> bytes:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mirror.content import Address, clean_html, decode_part, degraded, read_content, read_envelope, recleaned
+from mirror.content import Address, decode_part, degraded, read_content, read_envelope, recleaned
 from mirror.message import read_message
+from mirror.sanitize import clean_html
 from tests.mirror.mail import attachment, html_mail, mail, multipart, plain_mail, read_all
 
 MESSAGES = Path(__file__).parent.parent / "messages"

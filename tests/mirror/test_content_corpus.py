@@ -6,9 +6,10 @@ from collections import defaultdict
 
 import pytest
 
-from mirror.content import Content, clean_html, read_content, recleaned
+from mirror.content import Content, read_content, recleaned
 from mirror.mail.charset import decode
 from mirror.message import read_message
+from mirror.sanitize import clean_html
 from tests.corpus import corpus_root, messages, needs_corpus
 from tests.mirror.agreement import FIELDS, VERDICTS, comparisons
 from tests.mirror.mail import everything

@@ -13,7 +13,8 @@ MEGABYTES = 300
 
 _MEASURE = """
 import json, resource, sys, time
-from mirror.content import base_subject, clean_html, read_content, recleaned
+from mirror.content import base_subject, read_content, recleaned
+from mirror.sanitize import clean_html
 from tests.mirror.pathological import INPUTS
 
 def peak():

@@ -6,13 +6,14 @@ import lxml.html
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mirror.content import base_subject, clean_html, degraded, read_content, read_envelope, recleaned
+from mirror.content import base_subject, degraded, read_content, read_envelope, recleaned
 from mirror.invisible import Findings
 from mirror.mail.addresses import read_addresses
 from mirror.mail.dates import read_date
 from mirror.mail.filename import safe_filename
 from mirror.page.markup import TAGS
 from mirror.reply import preview_of, reply_text
+from mirror.sanitize import clean_html
 from tests.mirror.mail import everything, html_mail
 
 # The joiners may stay between emoji and in scripts that need them.

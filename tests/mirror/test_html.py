@@ -2,7 +2,8 @@
 
 import pytest
 
-from mirror.content import Content, clean_html, read_content
+from mirror.content import Content, read_content
+from mirror.sanitize import clean_html
 from tests.mirror.mail import html_mail
 
 

@@ -81,6 +81,27 @@ def test_one_child_is_kept_warm_and_all_end_with_the_pool() -> None:
     until(lambda: not any(map(is_running, pids)))
 
 
+def test_children_can_be_started_before_there_is_mail() -> None:
+    with Parsers(2) as parsers:
+        parsers.get_ready()
+        pids = [child.pid for child in parsers._idle]
+        assert len(pids) == 2
+        parsers.contents(GOOD * 20)
+        parsers.get_ready()
+        assert sorted(child.pid for child in parsers._idle) == sorted(pids)
+    until(lambda: not any(map(is_running, pids)))
+
+
+def test_children_that_are_busy_are_not_ended_by_the_end_of_another_backlog() -> None:
+    with Parsers(2) as parsers:
+        parsers.contents(GOOD * 20)
+        pids = [child.pid for child in parsers._idle]
+        child = parsers._take()
+        parsers.rest()
+        parsers._give_back(child)
+        assert all(map(is_running, pids))
+
+
 def test_children_end_when_the_pool_is_forgotten_by_a_kill(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     pid = os.fork()

@@ -1,0 +1,39 @@
+"""In which order a first sync brings what there is: the newest can be searched long before the last is listed."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from config.provider import Provider
+from mirror.backfill import FIRST_TEXTS, NEWEST_HEADERS
+from tests.mirror.mail import simple
+from tests.mirror.mailbox import Mirror, counted_pass, provider_at
+from tests.servers.dovecot import Dovecot
+
+_FETCH = re.compile(rb"UID FETCH ([\d:,]+) \(UID BODY\.PEEK\[(HEADER)?")
+
+
+def _asked(command: bytes) -> tuple[str, int] | None:
+    """What a command fetches, and of how many messages."""
+    match = _FETCH.search(command)
+    if match is None:
+        return None
+    runs = [[int(end) for end in run.split(b":")] for run in match[1].split(b",")]
+    return "headers" if match[2] else "texts", sum(run[-1] - run[0] + 1 for run in runs)
+
+
+def test_newest_texts_come_before_the_other_headers(
+    dovecot: Dovecot, user: str, password_file: Path, make_mirror: Callable[[Provider], Mirror]
+) -> None:
+    count = FIRST_TEXTS + 300
+    with dovecot.client(user) as client:
+        client.append("INBOX", *(simple(f"number {number}") for number in range(count)))
+
+    work = counted_pass(make_mirror(provider_at(dovecot.port, user, password_file)))
+
+    asked = [fetch for command in work.commands if (fetch := _asked(command)) is not None]
+    headers = [index for index, (kind, _) in enumerate(asked) if kind == "headers"]
+    assert work.report.complete
+    assert asked[headers[0]] == ("headers", NEWEST_HEADERS)
+    assert FIRST_TEXTS <= sum(number for kind, number in asked[: headers[1]] if kind == "texts") < count
+    assert sum(number for kind, number in asked if kind == "texts") == count
