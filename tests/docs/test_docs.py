@@ -113,7 +113,7 @@ def test_every_file_a_document_names_is_there(document: str) -> None:
 def test_follow_one_message_names_the_modules_that_run() -> None:
     section = README.split("## Follow one message")[1].split("\n## ")[0]
     named = {target[:-3].replace("/", ".") for target in re.findall(r"\]\(([^)]+\.py)\)", section)}
-    code = "import sys, server.serve, mirror.worker, mirror.parse_child; print('\\n'.join(sys.modules))"
+    code = "import server.serve, mirror.worker, mirror.parse_child, mirror.sanitize, sys; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert named <= set(loaded), named - set(loaded)
 

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Self
 
@@ -29,14 +30,16 @@ class Proxy:
 
     delay: seconds that everything takes on its way, each way; does not limit how much is on the way. carried: bytes
     that the server said so far. connections: how many were opened. fault: happens once; then the next connection works.
+    heard: called with what the server says, before it goes on, on a thread of the proxy's.
     """
 
-    def __init__(self, target: int, *, delay: float = 0.0) -> None:
+    def __init__(self, target: int, *, delay: float = 0.0, heard: Callable[[bytes], None] = lambda _: None) -> None:
         self.port = free_port()
         self.delay = delay
         self.carried = 0
         self.connections = 0
         self._target = target
+        self._heard = heard
         self._fault: Fault | None = None
         self._left = 0
         self._halves = False
@@ -124,6 +127,7 @@ class Proxy:
                 chunk, self._fault = chunk[: self._left], None
             self._left -= len(chunk)
             self.carried += len(chunk)
+            self._heard(chunk)
             target.write(chunk)
             await target.drain()
             if fault and fault.kind == "stall":
