@@ -23,6 +23,7 @@ from bench.contended import reads_beside_first_sync
 from bench.distance import fill_small, over_distance
 from bench.door import over_http
 from bench.figures import Report, Section
+from bench.in_use import many_in_use
 from bench.installation import ROOT, Installation, Mailbox, fill
 from bench.machine import this_machine
 from bench.memory import resident_memory
@@ -163,6 +164,7 @@ def _measure(
         if "memory" in chosen:
             console.print("memory")
             report.sections.append(resident_memory(mailbox, folder, installation, asked))
+            report.sections.append(many_in_use(mailbox.dovecot, folder))
     if "sync" in chosen:
         report.sections.append(mirror_size(installation, mailbox))
     if "contended" in chosen:

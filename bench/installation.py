@@ -141,23 +141,31 @@ class Installation:
     @contextmanager
     def serving(self, module: str = "server.cli") -> Iterator[Served]:
         """`postmirror serve` for the length of a block. module: what is run in the place of the command."""
-        command = [sys.executable, "-m", module, "serve", "--config", str(self.config)]
-        process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
-        try:
-            self._wait_until_open(process)
-            yield Served(self.port, process.pid)
-        finally:
-            process.terminate()
-            process.wait()
+        with serving(self.config, self.port, module) as served:
+            yield served
 
-    def _wait_until_open(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + _START_WITHIN
-        while True:
-            try:
-                socket.create_connection((HOST, self.port), timeout=1).close()
-            except OSError:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(f"postmirror serve did not start on port {self.port}") from None
-                time.sleep(0.05)
-            else:
-                return
+
+@contextmanager
+def serving(config: Path, port: int, module: str = "server.cli") -> Iterator[Served]:
+    """`postmirror serve` of a configuration that says this port, for the length of a block."""
+    command = [sys.executable, "-m", module, "serve", "--config", str(config)]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    try:
+        _wait_until_open(process, port)
+        yield Served(port, process.pid)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait_until_open(process: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + _START_WITHIN
+    while True:
+        try:
+            socket.create_connection((HOST, port), timeout=1).close()
+        except OSError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"postmirror serve did not start on port {port}") from None
+            time.sleep(0.05)
+        else:
+            return
