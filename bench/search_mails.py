@@ -18,8 +18,10 @@ from pathlib import Path
 
 from mirror.database import connect
 from mirror.fold import FOLD_VERSION, fold, fold_keeping_separators
-from mirror.query import words
+from mirror.query import merging, words
+from mirror.query.vocabulary import Vocabulary
 from mirror.schema import SPILL_BITS, migrate
+from mirror.terms import Terms, terms_of
 
 INBOX, HALF, SMALL, TINY = 1, 2, 3, 4
 FOLDERS = ("INBOX", "Half", "Small", "Tiny")
@@ -35,6 +37,8 @@ _CHINESE = [chr(0x4E00 + index) for index in range(2_500)]
 _FLAGS = (("\\Seen", 0.9), ("\\Flagged", 0.01), ("\\Answered", 0.2), ("$Forwarded", 0.02), ("receipt", 0.0005))
 _VOCABULARY = 50_000_000
 _REMEMBERED = 500_000
+_AT_ONCE = 500
+"""Mails of one transaction: about as many as a first sync's, which ends after store_contents.WRITE_SECONDS."""
 _MEDIAN_WORDS, _SPREAD, _MOST_WORDS = 110, 0.95, 4_000
 
 
@@ -147,17 +151,19 @@ class Built:
 
 
 def build(path: Path, mails: Mails) -> Built:
-    """Write the mirror, in transactions as a sync's."""
+    """Write the mirror, in transactions as a first sync's, merged afterwards."""
     generating = storing = indexing = computing = 0.0
     with closing(connect(path)) as connection:
         migrate(connection)
         connection.execute("INSERT INTO mirror (id, epoch, fold_version) VALUES (1, 1, ?)", (FOLD_VERSION,))
         for name in FOLDERS:
             connection.execute("INSERT INTO folder (raw, name, enumerated) VALUES (?, ?, 1)", (name.encode(), name))
+        merging.put_off(connection)
+        vocabulary, between = Vocabulary(), merging.Between()
         source, last, uid = generate(mails), 0, 1
         while True:
             began = time.perf_counter()
-            batch = list(islice(source, 250))
+            batch = list(islice(source, _AT_ONCE))
             if not batch:
                 break
             generated = time.perf_counter()
@@ -169,12 +175,21 @@ def build(path: Path, mails: Mails) -> Built:
             insert(connection, ids, batch, uid)
             uid += len(batch)
             stored, computed = time.perf_counter(), time.process_time()
-            words.index(connection, ids)
+            words.add(
+                connection, [(content, _terms(mail)) for content, mail in zip(ids, batch, strict=True)], vocabulary
+            )
+            if between.is_due():
+                between.step(connection)
             connection.execute("COMMIT")
             generating += generated - began
             storing += stored - generated
             indexing += time.perf_counter() - stored
             computing += time.process_time() - computed
+        stored, computed = time.perf_counter(), time.process_time()
+        for _ in merging.steps(connection):
+            pass
+        indexing += time.perf_counter() - stored
+        computing += time.process_time() - computed
         connection.execute(
             "UPDATE folder SET upstream_messages = (SELECT count(*) FROM message WHERE message.folder = folder.id)"
         )
@@ -182,6 +197,11 @@ def build(path: Path, mails: Mails) -> Built:
             connection.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return Built(generating, storing, indexing, computing)
+
+
+def _terms(mail: Generated) -> Terms:
+    sender, recipient = (f"{name} <{address}>" for name, address in (mail.sender, mail.recipient))
+    return terms_of(mail.text, mail.subject, (sender, recipient, "", ""), mail.headers)
 
 
 def insert(connection: sqlite3.Connection, ids: list[int], batch: list[Generated], uid: int) -> None:

@@ -9,7 +9,7 @@ that asked_of() names; lines that have these may lack the pattern.
 
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from mirror.fold import fold_whole, is_unspaced
 
@@ -24,8 +24,9 @@ _MOST_ASKED = 12
 
 
 def grams_of(text: str) -> list[str]:
-    """The pieces to hold of a text, each once, in order."""
-    return sorted(set().union(*map(_of_word, set(fold_whole(text).split()))))
+    """The pieces to hold of a text, each once."""
+    words = dict.fromkeys(fold_whole(text).split())
+    return list(dict.fromkeys(chain.from_iterable(map(_of_word, words))))
 
 
 def lines_text(headers: Iterable[tuple[str, str]]) -> str:

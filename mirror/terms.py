@@ -8,7 +8,7 @@ from mirror.grams import grams_of, lines_text
 
 
 class Terms(NamedTuple):
-    """The columns of the full text, folded; words: each distinct word of them once, in order, with blanks between.
+    """The columns of the full text, folded; words: each distinct word of them once, with blanks between.
 
     lines: what the index holds of the header lines (mirror.grams), with blanks between.
     """
@@ -26,9 +26,8 @@ def terms_of(text: str, subject: str, people: Sequence[str], headers: Sequence[t
     """The terms of a content. people: the searchable text (`mirror.fold.people`) of From, To, Cc and Bcc."""
     sender, recipient, cc, bcc = people
     columns = (fold(text), fold(subject), fold(sender), fold(recipient), fold(f"{cc} {bcc}"))
-    words = set(" ".join(columns).split(" "))
-    words.discard("")
-    return Terms(*columns, " ".join(sorted(words)), " ".join(grams_of(lines_text(headers))))
+    words = dict.fromkeys(" ".join(columns).split())
+    return Terms(*columns, " ".join(words), " ".join(grams_of(lines_text(headers))))
 
 
 Indexed = tuple[int, Terms]

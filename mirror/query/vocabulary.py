@@ -18,13 +18,13 @@ class Vocabulary:
         self._words: set[str] = set()
         self._version = -1
 
-    def fresh(self, connection: sqlite3.Connection, words: Collection[str]) -> list[str]:
+    def fresh(self, connection: sqlite3.Connection, words: set[str]) -> list[str]:
         """Those of the words that the table may lack, in order. Within the transaction that adds them."""
         version = int(connection.execute("PRAGMA data_version").fetchone()[0])
         if version != self._version:
             self._words.clear()
             self._version = version
-        return sorted(set(words) - self._words)
+        return sorted(words - self._words)
 
     def hold(self, words: Collection[str]) -> None:
         """These are in the table now."""

@@ -16,7 +16,8 @@ Contents without text (state < 2) are in none; a Reader tests their envelopes di
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from mirror.fold import people
 from mirror.query import lines
@@ -54,7 +55,7 @@ def add(connection: sqlite3.Connection, contents: Sequence[Indexed], vocabulary:
     )
     connection.executemany(_ADD, _shown(contents))
     if _is_sampled(contents[0][0]):
-        documents = Counter(word for each in words for word in each)
+        documents = Counter(chain.from_iterable(words))
         connection.executemany(
             "UPDATE word SET documents = documents + ?2 WHERE term = ?1",
             [(word, count * SAMPLE) for word, count in sorted(documents.items())],
@@ -114,12 +115,14 @@ def _indexed(connection: sqlite3.Connection, content_ids: Sequence[int]) -> list
 
 def _shown(contents: Sequence[Indexed]) -> list[tuple[str, int, int]]:
     """Words of subjects and people, and how many of the contents have them there."""
-    subjects: Counter[str] = Counter()
-    persons: Counter[str] = Counter()
-    for _, terms in contents:
-        subjects.update(set(terms.subject.split()))
-        persons.update({*terms.sender.split(), *terms.recipient.split(), *terms.copied.split()})
+    subjects = _counted(terms.subject for _, terms in contents)
+    persons = _counted(f"{terms.sender} {terms.recipient} {terms.copied}" for _, terms in contents)
     return [(word, subjects[word], persons[word]) for word in sorted({*subjects, *persons})]
+
+
+def _counted(texts: Iterable[str]) -> Counter[str]:
+    """In how many of the texts each word is."""
+    return Counter(chain.from_iterable(set(text.split()) for text in texts))
 
 
 def _is_sampled(content: int) -> bool:
