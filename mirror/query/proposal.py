@@ -50,8 +50,9 @@ def all_of(wanted: Sequence[Asked], unwanted: Sequence[Asked], total: int) -> As
     hits = float(total)
     for each in wanted:
         hits *= min(1.0, each.hits / total)
+    match = _joined(") AND (", wanted)
     return Asked(
-        _joined(") AND (", wanted) + ("" if not unwanted else " NOT " + _joined(") OR (", unwanted)),
+        match if not unwanted else "(" + match + ") NOT (" + _joined(") OR (", unwanted) + ")",
         sum(each.words for each in (*wanted, *unwanted)),
         hits,
         joined("AND", [each.rest for each in wanted]),
@@ -71,4 +72,6 @@ def any_of(found: Sequence[Asked], whole: Fragment, total: int) -> Asked | None:
 
 
 def _joined(operator: str, asked: Sequence[Asked]) -> str:
-    return "((" + operator.join(each.match for each in asked) + "))"
+    # The longest first: the parser of FTS5 keeps what stands before a parenthesis until that is closed.
+    matches = sorted((each.match for each in asked), key=len, reverse=True)
+    return matches[0] if len(matches) == 1 else "(" + operator.join(matches) + ")"

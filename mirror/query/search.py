@@ -29,6 +29,7 @@ from mirror.query.tree import (
     Sorter,
     TextContains,
     conditions,
+    shallow,
 )
 from mirror.query.ways import Walk, narrowest
 
@@ -42,6 +43,7 @@ class Search:
     def __init__(self, connection: sqlite3.Connection, scope: Scope, node: Node | None, progress: Progress) -> None:
         self._connection = connection
         self._scope = scope
+        node = None if node is None else shallow(node)
         self._node = node
         self._progress = progress
         self._exact = TRUE if node is None else exact(node)

@@ -182,9 +182,10 @@ def _in_headers(test: Fragment, folded: str) -> Fragment:
 
 def _together(kind: type[All] | type[Any], nodes: Sequence[Node]) -> list[Fragment]:
     """Conditions as fragments, those of bodies last and as one, so that a body is read and folded once for them all."""
-    if any(isinstance(each, Not) and each.node in nodes for each in nodes):
+    together = set(nodes)
+    if any(isinstance(each, Not) and each.node in together for each in together):
         return [FALSE if kind is All else TRUE]
-    if kind is All and any(_rules_out(each, nodes) for each in nodes):
+    if kind is All and _is_impossible(nodes):
         return [FALSE]
     of_body = [tests for each in nodes if (tests := _tests(each)) is not None]
     if len(of_body) < 2:
@@ -193,17 +194,20 @@ def _together(kind: type[All] | type[Any], nodes: Sequence[Node]) -> list[Fragme
     return [*others, _body(["and" if kind is All else "or", *of_body])]
 
 
-def _rules_out(node: Node, nodes: Sequence[Node]) -> bool:
+def _is_impossible(nodes: Sequence[Node]) -> bool:
     """Whether a condition wants a pattern away that is part of one which another condition wants there."""
-    if not isinstance(node, Not) or not isinstance(node.node, Contains):
-        return False
-    unwanted = node.node
-    return any(
-        isinstance(each, Contains)
-        and each.field == unwanted.field
-        and fold_keeping_separators(unwanted.pattern) in fold_keeping_separators(each.pattern)
-        for each in nodes
-    )
+    wanted = _patterns(nodes)
+    unwanted = _patterns([each.node for each in nodes if isinstance(each, Not)])
+    return any(away in pattern for field in unwanted for away in unwanted[field] for pattern in wanted.get(field, ()))
+
+
+def _patterns(nodes: Sequence[Node]) -> dict[Field, set[str]]:
+    """The folded patterns of these conditions, by field."""
+    found: dict[Field, set[str]] = {}
+    for each in nodes:
+        if isinstance(each, Contains):
+            found.setdefault(each.field, set()).add(fold_keeping_separators(each.pattern))
+    return found
 
 
 def _body(tests: Tests) -> Fragment:

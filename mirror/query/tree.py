@@ -251,6 +251,39 @@ def seconds(moment: datetime) -> int:
     return int((moment.astimezone(UTC) - _EPOCH).total_seconds() // 1)
 
 
+def shallow(node: Node) -> Node:
+    """The same condition as SQLite's parsers can read it, whose stacks are a hundred symbols high.
+
+    Of a deep tree: negations stand before leaves alone, nothing is in its own kind, and the deepest part comes first.
+    """
+    return node if _depth(node) <= _PLAINLY_READ else _shallow(node, is_wanted=True)
+
+
+def _depth(node: Node) -> int:
+    match node:
+        case All(nodes) | Any(nodes):
+            return 1 + max(map(_depth, nodes), default=0)
+        case Not(inner):
+            return 1 + _depth(inner)
+        case _:
+            return 0
+
+
+def _shallow(node: Node, *, is_wanted: bool) -> Node:
+    match node:
+        case Not(inner):
+            return _shallow(inner, is_wanted=not is_wanted)
+        case All(nodes) | Any(nodes):
+            kind = All if isinstance(node, All) == is_wanted else Any
+            found: list[Node] = []
+            for each in nodes:
+                part = _shallow(each, is_wanted=is_wanted)
+                found += part.nodes if isinstance(part, All | Any) and isinstance(part, kind) else (part,)
+            return kind(tuple(sorted(found, key=_depth, reverse=True)))
+        case _:
+            return node if is_wanted else Not(node)
+
+
 def negated(node: Node) -> Node:
     """The opposite of a condition, without piling up negations."""
     return node.node if isinstance(node, Not) else Not(node)
@@ -309,6 +342,8 @@ class Budget:
         self._depth -= 1
 
 
+_PLAINLY_READ = 8
+"""Levels of nesting that take nothing of the parsers' stacks worth counting."""
 _UNFINDABLE = re.compile("[\x00\ufdd0-\ufdef]")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIELDS: tuple[Field, ...] = ("subject", "from", "to", "cc", "bcc", "body")

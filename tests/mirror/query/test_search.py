@@ -17,7 +17,7 @@ from mirror.query.criteria import parse_criteria
 from mirror.query.himalaya import parse_himalaya
 from mirror.query.order import Position
 from mirror.query.reader import Reader
-from mirror.query.tree import Query
+from mirror.query.tree import MAX_NESTING, Query, evaluate
 from tests.mirror.query.mailbox import Mail, build
 
 FIRST = datetime(2024, 1, 1, tzinfo=UTC)
@@ -320,6 +320,21 @@ def test_interrupted_reader_reads_on(mirror: Path) -> None:
             reader.page(1, parse_himalaya("body zz order by subject"), None, 10)
         assert reader.message(1, 5) is not None
         assert reader.folders()[0].messages == 3_000
+
+
+@pytest.mark.parametrize("around", ["({leaf} or {rest})", "({rest} and {leaf})", "not ({leaf} and {rest})"])
+@pytest.mark.parametrize("leaf", ["body needle", 'body "words here"', "not body common", "subject 7"])
+def test_deeply_nested_query_is_answered_like_any_other(mirror: Path, around: str, leaf: str) -> None:
+    text = "subject 3"
+    for level in range(MAX_NESTING - 1):
+        text = (around if level % 2 else "({leaf} and {rest})").format(leaf=leaf, rest=text)
+    query = parse_himalaya(text)
+    assert query.filter is not None
+    with Reader(mirror) as reader:
+        found = reader.page(1, query, None, 20).messages
+        everything = reader.page(1, None, None, 3_000).messages
+        whole = reader.find(1, [each.id for each in everything], with_headers=True)
+    assert [each.id for each in found] == [each.id for each in whole if evaluate(query.filter, each)][:20]
 
 
 def test_other_faults_of_the_database_are_not_taken_for_a_lack_of_time(mirror: Path) -> None:
