@@ -46,7 +46,16 @@ class Mailbox:
 
     def folders(self) -> list[FolderState]:
         """The folders that may be read, in the mirror's order; containers that hold no mail are left out."""
-        return [folder for folder in self.reader.folders() if folder.selectable and self.access(folder) != "hidden"]
+        return [folder for folder in self.all_folders() if folder.selectable]
+
+    def all_folders(self) -> list[FolderState]:
+        """The same with the containers."""
+        within = time_left()
+        try:
+            folders = self.reader.folders(within)
+        except QueryTooSlow:
+            raise NotBrief from None
+        return [folder for folder in folders if self.access(folder) != "hidden"]
 
     def access(self, folder: FolderState) -> Access:
         """What the caller may do in a folder."""

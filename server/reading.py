@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from mirror.mirrored import FolderState, MirroredMessage, State
 from server.auth import Caller
-from server.brief_call import will_take_long
+from server.brief_call import time_left, will_take_long
 from server.long_call import still_wanted
 from server.mailbox import Mailbox, Mailboxes, NoSuchMessage
 
@@ -66,6 +66,7 @@ class Reading:
 def _find(mailbox: Mailbox, folder: FolderState, uids: Sequence[str]) -> Found:
     found: Found = {}
     for uid in uids:
+        time_left()
         try:
             found[uid] = mailbox.message(folder, uid)
         except NoSuchMessage:

@@ -74,12 +74,17 @@ class Reader:
         """Let go of the file."""
         self._connection.close()
 
-    def folders(self) -> list[FolderState]:
-        """Every folder of the mirror that upstream still has, by name."""
+    def folders(self, within: float | None = None) -> list[FolderState]:
+        """Every folder of the mirror that upstream still has, by name.
+
+        Their messages are counted when anything has changed. within: seconds for that, None for as long as it takes.
+        Raises QueryTooSlow.
+        """
         with self._reading():
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
             if self._folders is None or self._folders[0] != version:
-                self._folders = (version, [rows.folder(row) for row in self._connection.execute(_FOLDERS)])
+                with self._limited(within):
+                    self._folders = (version, [rows.folder(row) for row in self._connection.execute(_FOLDERS)])
             return list(self._folders[1])
 
     def blob(self, content: int, part: str) -> bytes | None:
@@ -153,23 +158,22 @@ class Reader:
         """
         wanted = query or Query()
         with self._reading():
-            scope = self._scope(folder_id)
-            self._progress.start(self._deadline if within is None else within)
-            try:
-                if wanted.filter is not None and any(isinstance(each, Positions) for each in conditions(wanted.filter)):
-                    placed = self._placed(folder_id, view, with_all=not is_whole)
-                    wanted = Query(replace_nodes(wanted.filter, placed), wanted.order)
-                search = Searching(self._connection, self._progress, scope, self._loader(octets=octets))
-                if view is None:
-                    return search.page(wanted, after, limit)
-                return search.page_of_view(wanted, after, limit, view, since, is_whole=is_whole)
-            except sqlite3.OperationalError:
-                if not self._progress.is_over():
-                    raise
-                raise QueryTooSlow from None
-            finally:
-                self._progress.stop()
-                self._progress.tell(folder_id)
+            with self._limited(within):
+                scope = self._scope(folder_id)
+            with self._limited(self._deadline if within is None else within):
+                try:
+                    if wanted.filter is not None and any(
+                        isinstance(each, Positions) for each in conditions(wanted.filter)
+                    ):
+                        placed = self._placed(folder_id, view, with_all=not is_whole)
+                        wanted = Query(replace_nodes(wanted.filter, placed), wanted.order)
+                    search = Searching(self._connection, self._progress, scope, self._loader(octets=octets))
+                    if view is None:
+                        return search.page(wanted, after, limit)
+                    return search.page_of_view(wanted, after, limit, view, since, is_whole=is_whole)
+                finally:
+                    self._progress.stop()
+                    self._progress.tell(folder_id)
 
     def _placed(self, folder_id: int, view: View | None, *, with_all: bool) -> Callable[[Node], Node]:
         """Replaces positions by the messages that are there."""
@@ -215,6 +219,22 @@ class Reader:
             raise
         except sqlite3.DatabaseError as exc:
             raise MirrorCorrupt(str(exc)) from exc
+
+    @contextmanager
+    def _limited(self, seconds: float | None) -> Iterator[None]:
+        """Statements that may take so long together, None for as long as they need. Raises QueryTooSlow."""
+        if seconds is None:
+            yield
+            return
+        self._progress.start(seconds)
+        try:
+            yield
+        except sqlite3.OperationalError:
+            if not self._progress.is_over():
+                raise
+            raise QueryTooSlow from None
+        finally:
+            self._progress.stop()
 
     def _loader(self, *, octets: bool) -> Loader:
         def load(scope: Scope, positions: Sequence[Position], *, with_all: bool = False) -> list[MirroredMessage]:

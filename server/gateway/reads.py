@@ -41,7 +41,7 @@ class Reads:
         """The folders of an account that may be read, containers of them included."""
         at = self._account(caller, asked.account)
         with self._accounts.open(at) as mailbox:
-            folders = [each for each in mailbox.reader.folders() if mailbox.access(each) != "hidden"]
+            folders = mailbox.all_folders()
         return noted(folder_list(folders), [each for each in folders if each.selectable], at.account)
 
     def search_emails(self, caller: Caller, asked: SearchEmails) -> Noted:

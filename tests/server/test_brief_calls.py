@@ -1,6 +1,8 @@
 """Reads that are over within milliseconds are served where the request came in; the others get a thread."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,42 @@ def test_a_read_whose_time_is_up_is_answered_whole_by_a_thread(
     monkeypatch.setattr("server.mailbox.time_left", lambda: brief_call.time_left() and 1e-9)
     assert answers(door, profile) == expected
     assert len(on_threads) >= len(QUERIES)
+
+
+def test_folders_of_a_changed_mirror_are_counted_by_a_thread_when_that_takes_long(
+    door: Door, on_threads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = door.caller()
+    expected = caller.call("list_folders").value
+    monkeypatch.setattr("mirror.query.progress._INSTRUCTIONS", 1)
+    monkeypatch.setattr("server.mailbox.time_left", lambda: brief_call.time_left() and 1e-9)
+    on_threads.clear()
+    with closing(sqlite3.connect(door.settings.mirror_dir("alice", "work") / "mirror.db")) as changing:
+        changing.execute("UPDATE mirror SET report = '{} '")
+        changing.commit()
+    assert caller.call("list_folders").value == expected
+    assert on_threads == ["thread"]
+
+
+def test_reading_of_many_texts_goes_on_by_a_thread_when_the_first_took_long(
+    door: Door, on_threads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caller = door.caller()
+    uids = [message["uid"] for message in caller.call("list_messages", folder="INBOX").value["messages"][:3]]
+    expected = caller.call("read_messages", folder="INBOX", uids=uids).value
+    begun: list[str] = []
+
+    def time_left() -> float | None:
+        begun.append("text")
+        if len(begun) == 2:
+            brief_call.will_take_long()
+        return brief_call.time_left()
+
+    monkeypatch.setattr("server.brief_call.BRIEF_SECONDS", 60.0)
+    monkeypatch.setattr("server.reading.time_left", time_left)
+    on_threads.clear()
+    assert caller.call("read_messages", folder="INBOX", uids=uids).value == expected
+    assert (len(begun), on_threads) == (2 + 3, ["thread"])
 
 
 def test_a_read_that_is_begun_twice_is_one_line_of_the_audit_log(
