@@ -80,13 +80,22 @@ def sizes(web: int) -> Iterator[tuple[str, tuple[float, float]]]:
     yield "web process", _size(web)
     for worker in _children(web):
         yield "sync worker", _size(worker)
-        for number, child in enumerate(_children(worker), 1):
+        # A child that is being started shows its parent's memory until it runs its own program.
+        started = [child for child in _children(worker) if _command(child) != _command(worker)]
+        for number, child in enumerate(started, 1):
             yield f"parsing child {number}", _size(child)
 
 
 def _children(pid: int) -> list[int]:
     threads = Path(f"/proc/{pid}/task").glob("*/children")
     return sorted(int(word) for thread in threads for word in thread.read_text("ascii").split())
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def _size(pid: int) -> tuple[float, float]:

@@ -234,7 +234,10 @@ def _differ(plain: str, seen: str) -> bool:
 def _words(text: str) -> set[str]:
     """What _WORD finds, but the pattern sees only what is not ASCII: it is slow."""
     words: set[str] = set()
-    for word in set(text.encode("utf-8", "replace").translate(_ASCII_WORDS).decode("utf-8").split()):
+    found = set(text.encode("utf-8", "replace").translate(_ASCII_WORDS).decode("utf-8").split())
+    if text.isascii():
+        return {word for word in found if len(word) >= _SHORTEST}
+    for word in found:
         if not word.isascii():
             words.update(_WORD.findall(word))
         elif len(word) >= _SHORTEST:

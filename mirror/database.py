@@ -26,7 +26,7 @@ def connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA secure_delete = ON")
-    connection.execute("PRAGMA cache_size = -32768")  # KiB: the index's hot pages of a backlog
+    connection.execute("PRAGMA cache_size = -16384")  # KiB: the index's hot pages of a backlog
     return connection
 
 
