@@ -35,6 +35,9 @@ from tests.mirror.scenario import WRITES, Account
 class InlineParsers:
     """Parses where it stands."""
 
+    def get_ready(self) -> None:
+        """Nothing is to be started."""
+
     def are_healthy(self) -> bool:
         """They are."""
         return True
