@@ -15,6 +15,8 @@ TEST = 5e-6
 """To test a text, at the least."""
 STEP = 2e-6
 """To test the next text of a long walk."""
+TIES = 10
+"""How many times more an index of a sort key is walked for what has that key in common, when there are more keys."""
 WORTH_ASKING, WORTH_ASKING_EACH = 4e-3, 2.5e-8
 """Seconds of walking, and more for each content of the mirror, after which asking the index at length is worth it."""
 
@@ -50,9 +52,13 @@ def stretch(scope: Scope, proposal: Proposal, messages: float) -> float:
     )
 
 
-def key(scope: Scope, hits: float, limit: int) -> float:
-    """To walk an index of a sort key until so many are found of these hits."""
-    return limit * max(1, scope.total) / max(1.0, hits) / scope.share * (PROBE + TEST)
+def key(scope: Scope, hits: float, limit: int, sorters: int) -> float:
+    """To walk an index of the first of so many sort keys until so many are found of these hits.
+
+    All that have the first key in common are found and sorted by the others: often they are many.
+    """
+    ties = 1 if sorters == 1 else TIES
+    return ties * limit * max(1, scope.total) / max(1.0, hits) / scope.share * (PROBE + TEST)
 
 
 def walk_first(scope: Scope, proposal: Proposal, messages: int, limit: int, test: float) -> int:

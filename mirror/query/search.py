@@ -80,7 +80,7 @@ class Search:
         """The first `limit` matches after a position, as positions in the order of the sorters."""
         start = order.rest(sorters, after)
         found: list[Position] = []
-        for way in self._sorted_ways(sorters[0], limit):
+        for way in self._sorted_ways(sorters, limit):
             statement = (
                 *("SELECT", order.columns(sorters), "message.content, message.id", way.sql, "AND", start.sql),
                 *("ORDER BY", order.order_by(sorters), "LIMIT ?"),
@@ -90,7 +90,7 @@ class Search:
             found.extend(self._connection.execute(" ".join(statement), values))
         return order.arranged(sorters, list(dict.fromkeys(found)))[:limit]
 
-    def _sorted_ways(self, first: Sorter, limit: int) -> list[Fragment]:
+    def _sorted_ways(self, sorters: tuple[Sorter, ...], limit: int) -> list[Fragment]:
         if self._exact == FALSE:
             return []
         if (ids := self._ids()) is not None:
@@ -101,13 +101,13 @@ class Search:
         walk = self._walk(limit)
         by_walk = walk.messages * (costs.PROBE if self._node is None else costs.TEST)
         hits = min(self._scope.total if proposal is None else proposal.hits, walk.messages)
-        by_key = costs.key(self._scope, hits, limit)
+        by_key = costs.key(self._scope, hits, limit, len(sorters))
         if proposal is not None and by_index <= min(by_walk, by_key):
             asked = ((ways.INDEX, proposal.text), (ways.LINES, proposal.lines))
             found = [_index_way(self._scope, span, tables, each) for tables, each in asked if each is not None]
             found.append(self._way(_walk_of(ways.PENDING), span))
         elif by_key < by_walk and not outside:
-            return [self._way(_walk_of(ways.BY_KEY[first.key]), span)]
+            return [self._way(_walk_of(ways.BY_KEY[sorters[0].key]), span)]
         else:
             found = [self._way(walk, span)]
         return [*found, self._ids_way(ways.CONTENTS, outside)] if outside else found

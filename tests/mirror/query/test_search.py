@@ -16,6 +16,7 @@ from mirror.query import costs, progress, search
 from mirror.query.criteria import parse_criteria
 from mirror.query.himalaya import parse_himalaya
 from mirror.query.order import Position
+from mirror.query.plan import Planner
 from mirror.query.reader import Reader
 from mirror.query.tree import MAX_NESTING, Query, evaluate
 from tests.mirror.query.mailbox import Mail, build
@@ -136,6 +137,17 @@ def test_sort_order_of_a_large_folder_walks_its_key(mirror: Path) -> None:
             reader.page(1, parse_himalaya(f"order by {key}"), None, 10)
         assert any(f"USING INDEX content_by_{key}" in plan for plan in found), found
         assert not any(SORTED in plan for plan in found), found
+
+
+def test_hits_are_sorted_where_ties_of_the_first_key_would_all_be_walked(mirror: Path) -> None:
+    scope = costs.Scope(folder=1, messages=3_000, total=3_000)
+    hits = 400
+    with Reader(mirror) as reader:
+        asked = Planner(reader._connection, 3_000).propose(parse_himalaya("body needle").filter)
+    assert asked is not None
+    by_index = costs.index(scope, asked, hits, costs.TEST)
+    assert costs.key(scope, hits, 10, sorters=1) > by_index
+    assert costs.key(scope, hits, 10, sorters=2) >= 5 * costs.key(scope, hits, 10, sorters=1)
 
 
 def test_flag_statistics_count_no_more_than_they_need(mirror: Path) -> None:
