@@ -35,8 +35,8 @@ from mirror.query.tree import (
 
 _TELLING = 3
 """Pieces of a pattern in header lines that say enough without the name of the header."""
-_COUNTED = 64
-"""Proposals of the header lines that are counted; how near these stand tells of more."""
+_COUNTED, _MOST_NEWER = 400, 4_000
+"""Proposals of the header lines that are looked up at once; among how many contents these stand tells of more."""
 _MOST_PHRASES = 1_000
 _LEAST_GROUPED = 6
 _NO_WORD = "\ue001"
@@ -193,12 +193,11 @@ class Planner:
         if not asked or not is_whole(self._connection):
             return None
         match = " AND ".join('"' + gram + '"' for gram in asked)
-        count, lowest = self._connection.execute(_NEWEST_LINES, (match, _COUNTED)).fetchone()
-        hits = float(count)
-        if count == _COUNTED:
-            (newer,) = self._connection.execute(_NEWER, (lowest, _COUNTED * _COUNTED)).fetchone()
-            hits = self._total * count / max(newer, count)
-        return Asked(match, len(asked), hits, test)
+        found = tuple(row[0] for row in self._connection.execute(_NEWEST_LINES, (match, _COUNTED)))
+        if len(found) < _COUNTED:
+            return Asked(match, len(asked), len(found), test, found)
+        (newer,) = self._connection.execute(_NEWER, (found[-1], _MOST_NEWER)).fetchone()
+        return Asked(match, len(asked), self._total * _COUNTED / max(newer, _COUNTED), test)
 
     def _pattern(self, test: Fragment, field: Field | None, pattern: str) -> Asked | None:
         """What the words propose for a pattern in a field, or in any."""
@@ -277,9 +276,5 @@ def _one_of(terms: Sequence[str]) -> str:
     return " OR ".join(f'(({group}) NOT "{_NO_WORD}")' for group in groups)
 
 
-_NEWEST_LINES = """
-    SELECT count(*), min(id) FROM (
-        SELECT rowid AS id FROM line WHERE line MATCH ? ORDER BY rowid DESC LIMIT ?
-    )
-    """
+_NEWEST_LINES = "SELECT rowid FROM line WHERE line MATCH ? ORDER BY rowid DESC LIMIT ?"
 _NEWER = "SELECT count(*) FROM (SELECT 1 FROM content WHERE id >= ? LIMIT ?)"

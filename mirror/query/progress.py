@@ -51,7 +51,7 @@ class Progress:
         connection.create_function("marked", 1, self._is_marked)
         connection.create_function("produced", 3, self._produce)
         connection.create_function("reached", 1, self._reach)
-        connection.create_function("reached_lines", 1, self._reach_lines)
+        connection.create_function("reached_lines", 1, self.reach_lines)
         connection.create_function("reached_pending", 1, self._reach_pending)
 
     def start(self, seconds: float) -> None:
@@ -121,6 +121,12 @@ class Progress:
         self._reached_lines = self._reached_pending = self._reached
         return [self._until_done(rows), self._until_lines_done(lines), self._until_pending_done(pending)]
 
+    def reach_lines(self, content: int) -> bool:
+        """The header lines of every content above this were tested. Always true."""
+        self._reached_lines = content
+        self._tested += 1
+        return True
+
     @property
     def tested_above(self) -> int:
         """Every content with an id above this was tested. It may itself be tested in part."""
@@ -146,11 +152,6 @@ class Progress:
 
     def _reach(self, content: int) -> bool:
         self._reached = content
-        self._tested += 1
-        return True
-
-    def _reach_lines(self, content: int) -> bool:
-        self._reached_lines = content
         self._tested += 1
         return True
 

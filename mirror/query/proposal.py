@@ -10,13 +10,15 @@ from mirror.query.sql import TRUE, Fragment, joined
 class Asked:
     """What one index is asked: an FTS5 expression of so many words.
 
-    hits: about how many contents it finds. rest: what is still to be tested of each.
+    hits: about how many contents it finds. rest: what is still to be tested of each. contents: what it finds, newest
+    first, where that is known already.
     """
 
     match: str
     words: int
     hits: float
     rest: Fragment
+    contents: tuple[int, ...] | None = None
 
     def also(self, rests: Sequence[Fragment]) -> "Asked":
         """The same, with more to be tested."""
@@ -47,6 +49,8 @@ class Proposal:
 
 def all_of(wanted: Sequence[Asked], unwanted: Sequence[Asked], total: int) -> Asked:
     """What one index is asked for contents that all of these find, and none of the others. total: of all contents."""
+    if len(wanted) == 1 and not unwanted:
+        return wanted[0]
     hits = float(total)
     for each in wanted:
         hits *= min(1.0, each.hits / total)
@@ -61,8 +65,8 @@ def all_of(wanted: Sequence[Asked], unwanted: Sequence[Asked], total: int) -> As
 
 def any_of(found: Sequence[Asked], whole: Fragment, total: int) -> Asked | None:
     """What one index is asked for contents that any of these finds. whole: the test where one is needed."""
-    if not found:
-        return None
+    if len(found) < 2:
+        return found[0] if found else None
     return Asked(
         _joined(") OR (", found),
         sum(each.words for each in found),

@@ -208,17 +208,24 @@ class Search:
         count = self._stretch(proposal, limit)
         while span.low <= span.high:
             stretch = Span(self._boundary(span, count) if count else span.low, span.high)
-            by_text, by_lines = (
-                iter(()) if asked is None else self._run(_index_way(self._scope, stretch, tables, asked), by)
-                for tables, asked, by in (
-                    (ways.INDEX, proposal.text, "fts.rowid"),
-                    (ways.LINES, proposal.lines, "line.rowid"),
-                )
-            )
+            by_text = self._proposed(stretch, ways.INDEX, proposal.text, "fts.rowid")
+            by_lines = self._proposed(stretch, ways.LINES, proposal.lines, "line.rowid")
             pending = self._run(self._way(_walk_of(ways.PENDING), stretch), "content.id")
             yield from self._merged(self._progress.together(by_text, by_lines, pending))
             span, count = Span(span.low, stretch.low - 1), 4 * count
             self._progress.begin(span.high)
+
+    def _proposed(self, span: Span, tables: str, asked: Asked | None, by: str) -> Iterator[Pair]:
+        if asked is None:
+            return
+        if asked.contents is None:
+            yield from self._run(_index_way(self._scope, span, tables, asked), by)
+            return
+        ids = [content for content in asked.contents if span.low <= content <= span.high]
+        test = " AND ".join((ways.CONTENTS, asked.rest.sql))
+        for pair in reversed(self._all(Fragment(test, (json.dumps(ids), self._scope.folder, *asked.rest.values)))):
+            self._progress.reach_lines(pair[0])
+            yield pair
 
     def _stretch(self, proposal: Proposal, limit: int) -> int:
         """How many messages to begin with when the index is asked; 0 for all of them."""
