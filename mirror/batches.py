@@ -62,7 +62,7 @@ class Batches:
         self._parsed: deque[tuple[_Fetched, _Parsing]] = deque()
         self._octets = 0
         self._seconds = 0.0
-        self._filling_since = 0.0
+        self._filling_since: float | None = None
         self._began = time.monotonic()
         self._total = 0
         self.done = 0
@@ -86,7 +86,7 @@ class Batches:
                 self._asked.clear()
                 self._parsed.clear()
                 self.in_flight.clear()
-                self._seconds += time.monotonic() - self._filling_since
+                self._seconds, self._filling_since = self._filled_seconds(), None
 
     def ask(self, folder: FolderRow, holes: list[Hole]) -> bool:
         """Ask for a batch."""
@@ -113,8 +113,10 @@ class Batches:
 
     def add_at_once(self, folder: FolderRow, holes: list[Hole]) -> bool:
         """Fetch, parse and store these, ahead of all others."""
+        began = None if self._filling_since is not None else time.monotonic()
         fetched = self._fetched(self._fetching.ask(folder, holes))
         self._keep(fetched, self._parsers.contents_later([raw for _, raw in fetched.ordinary]))
+        self._seconds += 0.0 if began is None else time.monotonic() - began
         return True
 
     @property
@@ -125,8 +127,12 @@ class Batches:
     @property
     def rate(self) -> float:
         """Octets of texts fetched, parsed and stored a second; 0 while too few were to tell."""
-        seconds = time.monotonic() - self._filling_since + self._seconds
+        seconds = self._filled_seconds()
         return self._octets / seconds if self._octets and seconds > 1 else 0.0
+
+    def _filled_seconds(self) -> float:
+        """For how long texts were fetched, batch by batch or at once."""
+        return self._seconds + (0.0 if self._filling_since is None else time.monotonic() - self._filling_since)
 
     def check_parsers(self) -> None:
         """Before a crash is held against a mail: a fault of our own must not put a mailbox off for days."""

@@ -4,8 +4,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from config.provider import Provider
-from mirror.backfill import FIRST_TEXTS, NEWEST_HEADERS
+from mirror.backfill import FIRST_TEXTS, NEWEST_HEADERS, SKIP_HEADERS_BELOW
+from mirror.store import Store
 from tests.mirror.mail import simple
 from tests.mirror.mailbox import Mirror, counted_pass, provider_at
 from tests.servers.dovecot import Dovecot
@@ -37,3 +40,27 @@ def test_newest_texts_come_before_the_other_headers(
     assert asked[headers[0]] == ("headers", NEWEST_HEADERS)
     assert FIRST_TEXTS <= sum(number for kind, number in asked[: headers[1]] if kind == "texts") < count
     assert sum(number for kind, number in asked if kind == "texts") == count
+
+
+def test_newest_texts_of_each_folder_leave_the_rate_at_what_it_is(
+    dovecot: Dovecot,
+    user: str,
+    password_file: Path,
+    make_mirror: Callable[[Provider], Mirror],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with dovecot.client(user) as client:
+        client.create("Second")
+        for folder in ("INBOX", "Second"):
+            client.append(folder, *(simple(f"number {number}") for number in range(SKIP_HEADERS_BELOW)))
+    rates: list[float] = []
+    add_fetched = Store.add_fetched
+
+    def noted(store: Store, octets: int, rate: float = 0.0) -> int:
+        rates.append(rate)
+        return add_fetched(store, octets, rate)
+
+    monkeypatch.setattr(Store, "add_fetched", noted)
+    counted_pass(make_mirror(provider_at(dovecot.port, user, password_file)))
+    assert len(rates) > 2
+    assert all(rate == 0 or rate > 10 for rate in rates), rates
