@@ -35,7 +35,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, V
 from config.profile import Profile
 from server.audit.log import Audit
 from server.auth import Caller
-from server.brief_call import NotBrief, briefly
+from server.brief_call import NotBrief, briefly, will_take_long
 from server.live import ConfigurationLost
 from server.long_call import Abandoned, on_thread, wants_steps
 
@@ -233,10 +233,10 @@ def tool_server(
             audit.note("tool", "unknown", caller())
             raise _unknown()
         work = partial(_answer, tool, caller, audit, params.arguments or {})
-        with suppress(NotBrief):
-            if tool.is_brief(caller().policy) and not wants_steps(context):
-                return briefly(work)
         reads = bool(tool.annotations.read_only_hint)
+        if reads and not wants_steps(context):
+            with suppress(NotBrief):
+                return briefly(work)
         if reads not in threads:
             threads[reads] = anyio.CapacityLimiter(READING_THREADS if reads else CHANGING_THREADS)
         return await on_thread(context, work, threads[reads])
@@ -264,6 +264,8 @@ def _answer(
     try:
         who = caller()
         _check_offered(tool, who)
+        if not tool.is_brief(who.policy):
+            will_take_long()
         who = who.named(arguments.get("account")) or who
         noted = tool.call(who, arguments)
         text = as_json(noted.value)

@@ -10,6 +10,8 @@ from mcp.client import Client
 from mcp.types import CallToolResult, TextContent
 
 from server.app import build_local
+from server.live import ConfigurationLost, InForce
+from server.tool import LOST
 from tests.server.conftest import INBOX
 from tests.server.door import ASSISTANT, Door, Folder, fill_mirror, settings_for
 from tests.server.test_relay import TOOLS
@@ -69,3 +71,20 @@ def test_uids_of_a_local_session_are_those_of_a_token_with_the_same_profile(data
                 return text_of(await client.call_tool("list_messages", {"folder": "INBOX"}))
 
         assert json.loads(asyncio.run(session()))["messages"] == over_http
+
+
+def test_a_local_session_is_told_when_the_configuration_is_lost(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = build_local(door.parts, "alice", "assistant", "work")
+
+    def lost() -> InForce:
+        raise ConfigurationLost
+
+    async def session() -> CallToolResult:
+        async with Client(server) as client:
+            monkeypatch.setattr(door.live, "in_force", lost)
+            result = await client.call_tool("list_messages", {"folder": "INBOX"})
+            assert isinstance(result, CallToolResult)
+            return result
+
+    result = asyncio.run(session())
+    assert (result.is_error, text_of(result)) == (True, LOST)
