@@ -22,6 +22,9 @@ from server.policy import Access, Sight, folder_access, shows_true_size, shows_w
 from server.redaction.markers import told
 from server.seal import NotSealed, Seal
 
+_BRIEF_ROWS = 100
+"""Messages that are loaded within milliseconds."""
+
 
 class NoSuchFolder(LookupError):
     """The folder is hidden, or there is none."""
@@ -75,7 +78,7 @@ class Mailbox:
         restricted = view(policy, self.now, query)
         since = None if policy.max_age is None else self.now - policy.max_age
         is_whole = shows_whole(policy, query)
-        if restricted is not None and not is_whole:
+        if limit > _BRIEF_ROWS or (restricted is not None and not is_whole):
             will_take_long()
         within = time_left()
         try:

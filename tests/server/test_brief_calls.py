@@ -107,6 +107,19 @@ def test_folders_of_a_changed_mirror_are_counted_by_a_thread_when_that_takes_lon
     assert on_threads == ["thread"]
 
 
+@pytest.mark.parametrize(("limit", "threads"), [(100, []), (101, ["thread"])])
+def test_a_long_page_is_loaded_by_a_thread(
+    door: Door, on_threads: list[str], monkeypatch: pytest.MonkeyPatch, limit: int, threads: list[str]
+) -> None:
+    monkeypatch.setattr("server.brief_call.BRIEF_SECONDS", 60.0)
+    monkeypatch.setattr("server.relay.PAGE", limit)
+    caller = door.caller()
+    caller.call("list_messages", folder="INBOX")
+    on_threads.clear()
+    assert len(caller.call("list_messages", folder="INBOX").value["messages"]) == 50
+    assert on_threads == threads
+
+
 def test_reading_of_many_texts_goes_on_by_a_thread_when_the_first_took_long(
     door: Door, on_threads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
