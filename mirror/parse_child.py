@@ -8,13 +8,14 @@ Frames on both pipes: 4 bytes of length, big-endian, then a pickle. An empty one
 unpickler (mirror.parsing).
 """
 
+import os
 import pickle
 import resource
 import signal
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 
 from mirror.columns import envelope_record
 from mirror.content import degraded, read_content, read_envelope, recleaned
@@ -49,6 +50,13 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # nothing but frames may reach the pipe
+    try:
+        _serve(source, sink, deadline)
+    except BrokenPipeError:
+        os._exit(0)  # nobody waits for the answer any more; what is left in the buffer has nowhere to go
+
+
+def _serve(source: BinaryIO, sink: BinaryIO, deadline: int) -> None:
     write_frame(sink, b"")
     while (frame := read_frame(source)) is not None:
         job: tuple[str, list[Any]] = pickle.loads(frame)  # noqa: S301 - written by the parent itself

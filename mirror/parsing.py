@@ -246,10 +246,13 @@ class Parsers:
             child.close()
 
     def get_ready(self) -> None:
-        """A backlog comes: start the children now, so that none has to be waited for."""
-        with self._lock:
-            if not self._closed:
-                self._idle += [self._child() for _ in range(self._size - len(self._idle))]
+        """A backlog comes: start the children now, so that none has to be waited for.
+
+        One that cannot be started is left to whoever has mail for it, and can say so.
+        """
+        with self._lock, contextlib.suppress(ParserBroken):
+            while not self._closed and len(self._idle) < self._size:
+                self._idle.append(self._child())
 
     def rest(self) -> None:
         """A backlog is done: keep one warm child and end the others, unless another one is under way."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from mirror.errors import ParserBroken
 from mirror.parsing import Crash, Parsers
 from mirror.record import Record
 from tests.mirror.mail import simple
@@ -90,6 +91,23 @@ def test_children_can_be_started_before_there_is_mail() -> None:
         parsers.get_ready()
         assert sorted(child.pid for child in parsers._idle) == sorted(pids)
     until(lambda: not any(map(is_running, pids)))
+
+
+def test_a_child_that_is_not_needed_any_more_while_it_starts_ends_without_a_word(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with Parsers(2) as parsers:
+        parsers.get_ready()
+        parsers.rest()
+    assert capfd.readouterr().err == ""
+
+
+def test_children_that_cannot_be_started_early_are_told_of_when_there_is_mail(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Parsers(2) as parsers:
+        monkeypatch.setattr("mirror.parsing.sys.executable", "/nowhere/python")
+        parsers.get_ready()
+        with pytest.raises(ParserBroken, match="no parsing process can be started"):
+            parsers.contents(GOOD)
 
 
 def test_children_that_are_busy_are_not_ended_by_the_end_of_another_backlog() -> None:

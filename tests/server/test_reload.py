@@ -108,7 +108,7 @@ def test_no_answer_asked_for_after_a_change_shows_what_it_hid(site: Site) -> Non
     crowd = Crowd(door, secrets)
 
     def change() -> tuple[float, float, float]:
-        until(lambda: sum("canary" in call.text for call in list(crowd.calls)) > 100)
+        until(lambda: sum("canary" in call.text for call in list(crowd.calls)) > 100)  # there is something to hide
         narrowed = site.write("Work")
         until(lambda: len(crowd.after(narrowed)) > 200)
         door.state.revoke("first")
@@ -128,7 +128,6 @@ def test_no_answer_asked_for_after_a_change_shows_what_it_hid(site: Site) -> Non
             await calling
 
     narrowed, revoked, broken = asyncio.run(both())
-    assert any("canary" in call.text for call in crowd.calls if call.began < narrowed - 1)
     assert not [call for call in crowd.after(narrowed) if "canary" in call.text or "INBOX" in call.text]
     assert {call.status for call in crowd.after(revoked) if call.client == 0} <= {401, 429}
     assert {call.status for call in crowd.calls if call.client == 1} == {200}
