@@ -79,16 +79,18 @@ def clean_now(settings: Settings, mirrors: Iterable[str]) -> dict[str, str]:
 
 
 def _clean(keeper: Keeper) -> str:
-    asked = 0.0
+    asked = wanted = 0.0
     try:
         while not keeper.hold():
             with Store(keeper.folder) as store:
-                if not asked:
-                    asked = time.time()
+                asked = asked or store.want_pass()
+                # A clean-up that is wanted earlier could follow a pass that does not know of the latest expunge.
+                if not wanted and store.pass_since(asked) is not None:
+                    wanted = time.time()
                     store.want_cleanup()
                     store.want_pass()
                 wake(keeper.folder)
-                if store.cleaned_at() >= asked:
+                if wanted and store.cleaned_at() >= wanted:
                     return ""
                 if time.time() - asked > _LONGEST_CLEANUP:
                     return "the process that keeps this mirror did not get to it yet; it goes on trying"
