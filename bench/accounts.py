@@ -15,7 +15,7 @@ ACCOUNTS = 50
 _SETTLE_WITHIN = 120.0
 _TICK = 100
 
-_HEAD = """\
+HEAD = """\
 [server]
 port = {port}
 data_dir = "data"
@@ -24,6 +24,7 @@ workspace = "workspace"
 [profiles.open]
 folders = [{{ match = "*", access = "write" }}]
 """
+"""What a configuration of many accounts begins with, for a port."""
 _ACCOUNT = """
 [users.user{number}.providers.work]
 address = "user{number}@example.org"
@@ -46,7 +47,7 @@ def idle_accounts(dovecot: Dovecot, folder: Path, seconds: float) -> Section:
         _ACCOUNT.format(number=number, password_file=dovecot.folder / "password", host=HOST, imap_port=dovecot.port)
         for number in range(ACCOUNTS)
     )
-    config.write_text(_HEAD.format(port=free_port()) + "".join(accounts), "utf-8")
+    config.write_text(HEAD.format(port=free_port()) + "".join(accounts), "utf-8")
     command = [sys.executable, "-m", "server.cli", "serve", "--config", str(config)]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     try:

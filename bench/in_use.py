@@ -5,6 +5,7 @@ import shutil
 import time
 from pathlib import Path
 
+from bench.accounts import HEAD
 from bench.clients import LeanClient, tool_call
 from bench.figures import Figure, Section
 from bench.installation import Installation, fill, serving
@@ -20,15 +21,6 @@ ROUNDS = 10
 QUERIES = ("from user3", "body the and not flag seen", "subject re order by date", "not flag seen")
 _SETTLE = 2.0
 
-_HEAD = """\
-[server]
-port = {port}
-data_dir = "data"
-workspace = "workspace"
-
-[profiles.open]
-folders = [{{ match = "*", access = "write" }}]
-"""
 # Nothing listens on port 9: what is measured are reads.
 _ACCOUNT = """
 [users.user{number}.providers.work]
@@ -46,7 +38,7 @@ def many_in_use(dovecot: Dovecot, folder: Path) -> Section:
     port = free_port()
     config = place / "postmirror.toml"
     config.touch(mode=0o600)
-    config.write_text(_HEAD.format(port=port) + "".join(_ACCOUNT.format(number=each) for each in range(IDENTITIES)))
+    config.write_text(HEAD.format(port=port) + "".join(_ACCOUNT.format(number=each) for each in range(IDENTITIES)))
     for number in range(IDENTITIES):
         shutil.copytree(
             source.mirror, place / "data" / "mirrors" / f"user{number}" / "work", ignore=shutil.ignore_patterns("wake")
