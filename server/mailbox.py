@@ -151,6 +151,7 @@ class Mailboxes:
     @contextmanager
     def open(self, caller: Caller) -> Iterator[Mailbox]:
         """The caller's mailbox for the length of a block. Raises MirrorAbsent."""
+        self.mirrors.presence.show()
         with self.mirrors.reading(caller.user, caller.provider) as reader:
             yield Mailbox(caller, reader, self.seal(caller), datetime.now(UTC))
 
