@@ -68,7 +68,7 @@ def reads_beside_first_sync(mailbox: Mailbox, folder: Path) -> Section:
         latency("while the first sync runs", beside.taken, against="idle reads"),
         Figure("p99 / p99 idle", _p99(beside.taken) / _p99(idle.taken), "x"),
         Figure("calls in that time", len(beside.taken), ""),
-        Figure("everything searchable, read without pause", seconds, "s"),
+        Figure("the sync, until all is searchable", seconds, "s"),
         Figure("WAL, longest", longest / 1e6, "MB"),
     ]
     return Section("Reads beside a first sync", ("p50", "p99"), figures)
