@@ -20,6 +20,7 @@ from typing import IO, Any, cast
 
 from mirror.errors import ParserBroken
 from mirror.frames import HEADER, write_frame
+from mirror.places import Places
 from mirror.record import EnvelopeRecord, Record
 from mirror.spool import Raw
 from mirror.terms import Terms
@@ -213,18 +214,24 @@ class Parsers:
     """Up to so many parsing children; one is kept warm, the others run under a backlog. Safe for several threads.
 
     deadline: seconds for one payload. memory: bytes of address space a child may use, 0 for no limit. module: the
-    child's program.
+    child's program. are_in_the_way: whether somebody else needs the machine now; then one child works at a time.
     """
 
     def __init__(
-        self, size: int = 2, *, deadline: float = DEADLINE, memory: int = MEMORY, module: str = "mirror.parse_child"
+        self,
+        size: int = 2,
+        *,
+        deadline: float = DEADLINE,
+        memory: int = MEMORY,
+        module: str = "mirror.parse_child",
+        are_in_the_way: Callable[[], bool] = lambda: False,
     ) -> None:
         self._size = size
         self._module = module
         self._deadline = deadline
         self._memory = memory
         self._idle: list[_Child] = []
-        self._slots = threading.Semaphore(size)
+        self._places = Places(lambda: 1 if are_in_the_way() else size)
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="parsers")
         self._closed = False
@@ -306,7 +313,7 @@ class Parsers:
 
     def _batch(self, operation: str, payloads: Sequence[Any]) -> list[Any]:
         answers: list[Any] = []
-        with self._slots:
+        with self._places:
             child = self._take()
             try:
                 while len(answers) < len(payloads):

@@ -82,6 +82,16 @@ def test_one_child_is_kept_warm_and_all_end_with_the_pool() -> None:
     until(lambda: not any(map(is_running, pids)))
 
 
+def test_one_child_works_while_others_need_the_machine_and_both_afterwards() -> None:
+    needed = [True]
+    with Parsers(2, are_in_the_way=lambda: needed[0]) as parsers:
+        assert all(isinstance(answer, Record) for answer in parsers.contents(GOOD * 20))
+        assert len(parsers._idle) == 1
+        needed[0] = False
+        parsers.contents(GOOD * 20)
+        assert len(parsers._idle) == 2
+
+
 def test_children_can_be_started_before_there_is_mail() -> None:
     with Parsers(2) as parsers:
         parsers.get_ready()
