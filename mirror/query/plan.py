@@ -81,9 +81,10 @@ class Planner:
     no index has. That pays when a walk has shown that hits are rare.
     """
 
-    def __init__(self, connection: sqlite3.Connection, total: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, total: int, lexicon: Lexicon) -> None:
         self._connection = connection
-        self._lexicon = Lexicon(connection)
+        self._lexicon = lexicon
+        lexicon.begin()
         self._total = max(1, total)
         self.is_thorough = False
 
