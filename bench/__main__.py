@@ -2,7 +2,8 @@
 
 Parts: wire, sync (with the classic tools beside it), real (the same with the mail corpus), reads, http, memory,
 contended (reads beside a first sync), arrival (new mail), distance (a round trip of 50 ms), accounts (50 idle ones);
-search and content have tables of their own. Without a part, everything runs.
+search and content have tables of their own. Without a part, everything runs but stress: mailboxes of up to 200,000
+messages, a quarter of an hour (`python -m bench.stress CASE` for one of them).
 """
 
 import json
@@ -42,11 +43,13 @@ OWN_TABLES = {
         ("--messages", "{messages}", "--dovecot", "--writing"),
     ),
     "content": ("Parsing and cleaning, and agreement with another parser", "bench.content", ()),
+    "stress": ("Mailboxes beyond what people have", "bench.stress", ()),
 }
 """Parts that are programs of their own: title, module and arguments."""
 ON_MAILBOX = ("wire", "sync", "reads", "http", "memory", "contended", "arrival")
 """Parts that need the generated mailbox."""
 PARTS = (*ON_MAILBOX, "real", "distance", "accounts", *OWN_TABLES)
+ONLY_WHEN_ASKED = ("stress",)
 _CHART = "First sync"
 _REAL_SHARE = 0.6
 """Messages of the real mailbox, of those of the generated one: 12,000 beside 20,000."""
@@ -95,7 +98,7 @@ def main(
     write_docs: bool,
 ) -> None:
     """Run the parts and show what they found."""
-    chosen = set(parts or PARTS)
+    chosen = set(parts) or {*PARTS} - {*ONLY_WHEN_ASKED}
     console = Console(stderr=True)
     report = Report(this_machine(), "none")
     if chosen - OWN_TABLES.keys():

@@ -52,9 +52,9 @@ def idle_accounts(dovecot: Dovecot, folder: Path, seconds: float) -> Section:
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
     try:
         _wait_for_mirrors(place)
-        before, began = _cpu(process.pid), time.monotonic()
+        before, began = cpu(process.pid), time.monotonic()
         time.sleep(seconds)
-        share = (_cpu(process.pid) - before) / (time.monotonic() - began)
+        share = (cpu(process.pid) - before) / (time.monotonic() - began)
         memory = dict(sizes(process.pid))
     finally:
         process.terminate()
@@ -75,13 +75,13 @@ def _wait_for_mirrors(place: Path) -> None:
     time.sleep(15)
 
 
-def _cpu(web: int) -> float:
-    """Seconds of CPU that the processes of a `serve` have used."""
+def cpu(web: int) -> float:
+    """Seconds of CPU that the processes of a `serve` have used, those that have ended among them."""
     total, waiting = 0.0, [web]
     while waiting:
         pid = waiting.pop()
         fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
-        total += (int(fields[11]) + int(fields[12])) / _TICK
+        total += sum(map(int, fields[11:15])) / _TICK
         for thread in Path(f"/proc/{pid}/task").glob("*/children"):
             waiting += map(int, thread.read_text("ascii").split())
     return total

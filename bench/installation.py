@@ -36,7 +36,7 @@ address = "alice@example.org"
 username = "{login}"
 password = {{ file = "{password_file}" }}
 imap = {{ host = "{host}", port = {imap_port}, security = "plain" }}
-sync = {{ interval = "1h" }}
+sync = {{ interval = "1h", idle = {idle} }}
 
 [profiles.open]
 folders = [{{ match = "*", access = "write" }}]
@@ -99,10 +99,11 @@ class Served:
 class Installation:
     """A configuration for the mailbox, with an empty data folder, below this folder.
 
-    imap_port: where the mailbox is reached, when not at its server's own.
+    imap_port: where the mailbox is reached, when not at its server's own. idle: whether `serve` listens for new mail;
+    when not, it makes one pass.
     """
 
-    def __init__(self, folder: Path, mailbox: Mailbox, *, imap_port: int = 0) -> None:
+    def __init__(self, folder: Path, mailbox: Mailbox, *, imap_port: int = 0, idle: bool = True) -> None:
         folder.mkdir(mode=0o700)
         self.config = folder / "postmirror.toml"
         self.port = free_port()
@@ -114,6 +115,7 @@ class Installation:
                 password_file=mailbox.dovecot.folder / "password",
                 host=HOST,
                 imap_port=imap_port or mailbox.dovecot.port,
+                idle=str(idle).lower(),
             ),
             "utf-8",
         )

@@ -77,6 +77,10 @@ class Backfill:
 
     def fill(self, until: float) -> bool:
         """Fetch headers and texts until then (monotonic clock). Whether something is left to fetch."""
+        if not self._store.lacks_texts():
+            self._store.settle(lambda: not self._over(until))
+            self._report.waiting = 0
+            return False
         folders = self._folders()
         self._add_wanted(folders)
         if self._batches.done < FIRST_TEXTS and any(map(self.lacks_headers, folders)):

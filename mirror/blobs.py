@@ -18,6 +18,8 @@ from mirror.database import private_folder, transaction
 
 GRACE = 600.0
 """Seconds that a file without a row is left alone: another process may be reading it."""
+STRAYS_EVERY = 3_600.0
+"""Seconds between two looks at every file."""
 
 
 Written = tuple[int, str, bytes, int]
@@ -36,6 +38,7 @@ class Blobs:
     def __init__(self, folder: Path, connection: sqlite3.Connection) -> None:
         self._folder = folder
         self._connection = connection
+        self._strays_due = 0.0
 
     def keep(self, content_id: int, parts: Sequence[tuple[str, bytes]]) -> None:
         """Keep these parts (section number, decoded bytes) of a content."""
@@ -88,10 +91,21 @@ class Blobs:
         return int(self._connection.execute("SELECT coalesce(sum(size), 0) FROM blob").fetchone()[0])
 
     def sweep(self, limit: int) -> int:
-        """Drop blobs that no content names any more, then the least recently used above the limit (bytes).
+        """Drop blobs that no content names any more, then the least recently used above the limit (bytes), then strays.
 
         Returns how many files went.
         """
+        return self._sweep_named(limit) + self._remove_strays()
+
+    def sweep_after(self, limit: int, *, changed: bool) -> None:
+        """The same after a pass: nothing when it changed nothing, and strays are looked for hourly."""
+        if time.monotonic() >= self._strays_due:
+            self.sweep(limit)
+            self._strays_due = time.monotonic() + STRAYS_EVERY
+        elif changed:
+            self._sweep_named(limit)
+
+    def _sweep_named(self, limit: int) -> int:
         gone = [
             digest
             for (digest,) in self._connection.execute(
@@ -111,7 +125,7 @@ class Blobs:
                 excess -= size
             self._drop(surplus)
             gone += surplus
-        return len(gone) + self._remove_strays()
+        return len(gone)
 
     def _used_at(self, row: tuple[bytes, int]) -> float:
         try:
@@ -120,6 +134,8 @@ class Blobs:
             return 0.0
 
     def _drop(self, digests: Sequence[bytes]) -> None:
+        if not digests:
+            return
         with transaction(self._connection) as db:
             for digest in digests:
                 db.execute("DELETE FROM attachment_blob WHERE digest = ?", (digest,))

@@ -239,6 +239,13 @@ def index_texts_beyond_ascii(db: Database) -> None:
 
 
 @migrations()
+def hold_every_second_piece_of_header_lines(db: Database) -> None:
+    """The index of header lines holds other pieces of words, and fewer: filled anew while the mirror is in use."""
+    db.execute("INSERT INTO line (line) VALUES ('delete-all')")
+    db.execute("UPDATE mirror SET lines_from = 4611686018427387904")
+
+
+@migrations()
 def tell_trigrams(db: Database) -> None:
     """Which trigrams the words have, as a table that is read from their index and takes no room."""
     db.execute("CREATE VIRTUAL TABLE trigram USING fts5vocab(word_trigram, row)")

@@ -53,6 +53,7 @@ _HOLES = """
         AND NOT EXISTS (SELECT 1 FROM attempt WHERE attempt.content = message.content AND next_try > ?)
     ORDER BY message.content DESC LIMIT ?
     """
+_ANY_OUTDATED = "SELECT 1 FROM content INDEXED BY content_outdated WHERE state >= 2 AND content_version < ? LIMIT 1"
 _TEXTLESS = _HOLES.format(index="message_textless", state=2)
 _HEADERLESS = _HOLES.format(index="message_headerless", state=1)
 
@@ -80,6 +81,11 @@ class StoredContents:
             (folder_id, earliest_id(since)),
         ).fetchone()
         return int(row[0])
+
+    def lacks_texts(self) -> bool:
+        """Whether any message has no text yet, be it wanted or not."""
+        row = self._connection.execute("SELECT 1 FROM message INDEXED BY message_textless WHERE state < 2 LIMIT 1")
+        return row.fetchone() is not None
 
     def want(self, content_id: int) -> None:
         """A reader waits for the text of this content."""
@@ -174,6 +180,8 @@ class StoredContents:
 
     def outdated(self, limit: int) -> list[tuple[int, bytes]]:
         """(content id, source) of contents that an older version of the cleaning rules made, newest first."""
+        if self._connection.execute(_ANY_OUTDATED, (CONTENT_VERSION,)).fetchone() is None:
+            return []
         rows = self._connection.execute(
             "SELECT content.id, body.source FROM content JOIN body ON body.content = content.id"
             " WHERE content.state >= 2 AND content.content_version < ? AND body.source IS NOT NULL"
@@ -231,7 +239,8 @@ class StoredContents:
         while True:
             with transaction(self._connection) as db:
                 rows = db.execute(
-                    "SELECT id FROM content WHERE orphaned_at <= ? ORDER BY id LIMIT ?", (limit, _SWEPT_AT_ONCE)
+                    "SELECT id FROM content INDEXED BY content_orphan WHERE orphaned_at <= ? ORDER BY id LIMIT ?",
+                    (limit, _SWEPT_AT_ONCE),
                 ).fetchall()
                 db.execute("DELETE FROM departed WHERE at <= ?", (limit,))
                 drop_contents(db, [row[0] for row in rows])

@@ -80,6 +80,8 @@ class StoredFolders(StoredMessages):
 
         count_missing: False for a further LIST of the same pass. Returns the names of the folders dropped.
         """
+        if self._knows(listed):
+            return []
         with transaction(self._connection) as db:
             present = {folder.raw for folder in listed}
             for folder_id, raw in db.execute("SELECT id, raw FROM folder").fetchall():
@@ -95,6 +97,14 @@ class StoredFolders(StoredMessages):
         for folder_id, _ in gone:
             self.drop_folder(folder_id)
         return [name for _, name in gone]
+
+    def _knows(self, listed: Sequence[ListedFolder]) -> bool:
+        """Whether the rows say what was listed already, and nothing else."""
+        rows = self._connection.execute(
+            "SELECT raw, name, delimiter, attributes, role, selectable, wanted FROM folder WHERE missing = 0"
+            " UNION ALL SELECT raw, NULL, NULL, NULL, NULL, NULL, NULL FROM folder WHERE missing"
+        )
+        return {row[0]: row for row in rows} == {folder.raw: _row_of(folder, folder.name) for folder in listed}
 
     def add_folder(self, folder: ListedFolder) -> None:
         """Adopt a folder that we have made; the others stay as they are."""
@@ -186,11 +196,13 @@ def _set_folder(db: sqlite3.Connection, folder: ListedFolder, taken: dict[str, b
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (raw) DO UPDATE SET missing = 0, name = excluded.name,"
         " delimiter = excluded.delimiter, attributes = excluded.attributes, role = excluded.role,"
         " selectable = excluded.selectable, wanted = excluded.wanted",
-        (
-            folder.raw, name, folder.delimiter, json.dumps(folder.attributes), folder.role,
-            folder.selectable, folder.wanted,
-        ),
-    )  # fmt: skip
+        _row_of(folder, name),
+    )
+
+
+def _row_of(folder: ListedFolder, name: str) -> tuple[bytes, str, str | None, str, str, bool, bool]:
+    attributes = json.dumps(folder.attributes)
+    return folder.raw, name, folder.delimiter, attributes, folder.role, folder.selectable, folder.wanted
 
 
 def _free_name(folder: ListedFolder, taken: dict[str, bytes]) -> str:

@@ -167,8 +167,10 @@ class Pass:
                 if time.monotonic() - began > seconds:
                     break
             if self.finished:
-                self._store.sweep(before=min(self._started, time.time() - ORPHAN_GRACE))
-                self._store.blobs.sweep(self._rule.attachments.total)
+                swept = self._store.sweep(before=min(self._started, time.time() - ORPHAN_GRACE))
+                self._store.blobs.sweep_after(
+                    self._rule.attachments.total, changed=bool(swept or self.report.work or self.report.searchable_s)
+                )
         except ParserBroken:
             self._store.attempts.forgive()
             raise
@@ -246,6 +248,8 @@ class Pass:
                 report.removed += self._store.remove_all(folder.id)
             elif _agrees(folder, statuses.get(folder.raw)):
                 agreeing.append(folder.id)
+                report.messages = folder.upstream_messages or 0
+                continue
             elif folder.closed_until > time.time():
                 report.error, report.closed = folder.error, True
             elif _is_unsteady(folder, statuses.get(folder.raw)):

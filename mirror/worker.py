@@ -20,6 +20,7 @@ from mirror.database import private_folder
 from mirror.keeper import Keeper
 from mirror.log import configure_logging
 from mirror.parsing import Parsers
+from mirror.presence import Presence
 from mirror.schedule import Schedule
 
 logger = logging.getLogger(__name__)
@@ -70,7 +71,11 @@ def _serve(path: Path, stopping: threading.Event, credentials: OpenCredentials) 
     threading.Thread(target=watch_file, name="configuration", daemon=True).start()
     # SQLite's temporary files hold mail too: they belong beside it, not into a folder that all programs share.
     os.environ["SQLITE_TMPDIR"] = str(private_folder(settings.server.data_dir))
-    with credentials(settings) as credential_of, Parsers(settings.sync.parse_children) as parsers:
+    presence = Presence(settings.server.data_dir)
+    with (
+        credentials(settings) as credential_of,
+        Parsers(settings.sync.parse_children, are_in_the_way=presence.is_felt) as parsers,
+    ):
         keepers = [
             Keeper(
                 *(f"{user}/{name}", settings.mirror_dir(user, name), provider, parsers, stopping),

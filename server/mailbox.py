@@ -53,12 +53,18 @@ class Mailbox:
 
     def all_folders(self) -> list[FolderState]:
         """The same with the containers."""
+        return [folder for folder in self._mirrored() if self.access(folder) != "hidden"]
+
+    def is_listed(self) -> bool:
+        """Whether any folder is mirrored, hidden ones among them."""
+        return bool(self._mirrored())
+
+    def _mirrored(self) -> list[FolderState]:
         within = time_left()
         try:
-            folders = self.reader.folders(within)
+            return self.reader.folders(within)
         except QueryTooSlow:
             raise NotBrief from None
-        return [folder for folder in folders if self.access(folder) != "hidden"]
 
     def access(self, folder: FolderState) -> Access:
         """What the caller may do in a folder."""
@@ -145,6 +151,7 @@ class Mailboxes:
     @contextmanager
     def open(self, caller: Caller) -> Iterator[Mailbox]:
         """The caller's mailbox for the length of a block. Raises MirrorAbsent."""
+        self.mirrors.presence.show()
         with self.mirrors.reading(caller.user, caller.provider) as reader:
             yield Mailbox(caller, reader, self.seal(caller), datetime.now(UTC))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from config.identity import mirror_folder
 from mirror.errors import MirrorCorrupt, StoreError
+from mirror.presence import Presence
 from mirror.query.reader import Reader
 from mirror.store import Store
 from mirror.wake import wake
@@ -34,6 +35,7 @@ class Mirrors:
     """The mirrors below one data directory. Safe to share between threads."""
 
     def __init__(self, data_dir: Path) -> None:
+        self.presence = Presence(data_dir)
         self._data_dir = data_dir
         self._lock = threading.Lock()
         self._pools: OrderedDict[tuple[str, str], _Pool] = OrderedDict()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import anyio
 import uvicorn
-from mcp.server.stdio import stdio_server
 from starlette.types import ASGIApp
 
 from config.identity import Server as Place
@@ -21,6 +20,7 @@ from server.arenas import share_arenas
 from server.certificate import Certificate
 from server.connection import KEPT_SECONDS, Connection, raise_open_files
 from server.live import LiveSettings
+from server.standard_streams import serve_standard_streams
 from server.state.store import State
 from server.supervisor import Supervisor
 
@@ -116,12 +116,7 @@ def serve_stdio(config: Path, settings: Settings, user: str, profile: str, provi
     """
     with _parts(config, settings) as parts:
         server = build_local(parts, user, profile, provider)
-
-        async def run() -> None:
-            async with stdio_server() as (read, write):
-                await server.run(read, write, server.create_initialization_options())
-
-        anyio.run(run)
+        anyio.run(serve_standard_streams, server)
 
 
 @contextmanager

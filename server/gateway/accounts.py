@@ -85,7 +85,7 @@ class Accounts:
 
     def _await(self, caller: Caller, folder: str | None) -> None:
         """Wait a moment while the very first pass has not shown the folder yet."""
-        if (caller.user, caller.provider) in self._had_a_pass:
+        if (caller.user, caller.provider) in self._had_a_pass or self._is_there(caller, folder):
             return
         will_take_long()
         deadline = time.monotonic() + FIRST_WAIT
@@ -100,7 +100,7 @@ class Accounts:
                     self._had_a_pass.add((caller.user, caller.provider))
                 if account.pass_ended is not None or account.error:
                     return True
-                listed = bool(mailbox.reader.folders())
+                listed = mailbox.is_listed()
                 if folder is None or not listed:
                     return listed
                 state = mailbox.folder(folder)

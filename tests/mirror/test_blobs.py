@@ -104,6 +104,39 @@ def test_what_a_crash_left_behind_is_removed_later(mirror: Mirror) -> None:
     assert not stray.exists()
 
 
+def test_first_pass_of_a_process_looks_for_strays_and_those_after_it_only_at_what_changed(mirror: Mirror) -> None:
+    def left_behind(data: bytes) -> Path:
+        stray = blob_path(mirror.folder, hashlib.sha256(data).digest())
+        stray.parent.mkdir(parents=True, exist_ok=True)
+        stray.write_bytes(data)
+        os.utime(stray, (0, 0))
+        return stray
+
+    early = left_behind(b"early")
+    mirror.sync()
+    assert not early.exists()
+    late = left_behind(b"late")
+    mirror.sync()
+    assert late.exists()
+    mirror.store.blobs.sweep(10**9)
+    assert not late.exists()
+
+
+def test_blobs_of_expunged_mail_go_with_the_pass_that_drops_its_content(
+    mirror: Mirror, dovecot: Dovecot, user: str
+) -> None:
+    with dovecot.client(user) as client:
+        client.append("INBOX", with_attachments("a", SMALL))
+        mirror.sync()
+        client.imap.select("INBOX")
+        client.expunge("INBOX", [1])
+    mirror.sync()
+    assert files(mirror) == {SMALL}
+    mirror.store._connection.execute("UPDATE content SET orphaned_at = 0 WHERE orphaned_at IS NOT NULL")
+    mirror.sync()
+    assert files(mirror) == set()
+
+
 def test_index_and_sort_keys_are_made_anew_when_fold_has_changed(mirror: Mirror, dovecot: Dovecot, user: str) -> None:
     with dovecot.client(user) as client:
         client.append("INBOX", with_attachments("Zebra"), with_attachments("apple"))

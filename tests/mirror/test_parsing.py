@@ -48,7 +48,7 @@ def test_slow_start_of_a_child_is_not_held_against_the_first_mail(
     assert isinstance(faulty.contents([GOOD[0]])[0], Record)
 
 
-@pytest.mark.parametrize("words", ["evil", "not a mail", "odd record", "half a character"])
+@pytest.mark.parametrize("words", ["evil", "not a mail", "odd record", "odd attachment", "half a character"])
 def test_an_answer_that_is_more_than_a_value_is_refused_and_not_run(
     faulty: Parsers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:
@@ -80,6 +80,16 @@ def test_one_child_is_kept_warm_and_all_end_with_the_pool() -> None:
         parsers.contents(GOOD[:1])
         assert time.monotonic() - started < 0.3
     until(lambda: not any(map(is_running, pids)))
+
+
+def test_one_child_works_while_others_need_the_machine_and_both_afterwards() -> None:
+    needed = [True]
+    with Parsers(2, are_in_the_way=lambda: needed[0]) as parsers:
+        assert all(isinstance(answer, Record) for answer in parsers.contents(GOOD * 20))
+        assert len(parsers._idle) == 1
+        needed[0] = False
+        parsers.contents(GOOD * 20)
+        assert len(parsers._idle) == 2
 
 
 def test_children_can_be_started_before_there_is_mail() -> None:

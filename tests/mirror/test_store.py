@@ -3,6 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -243,6 +244,21 @@ def test_messages_of_a_renamed_folder_keep_their_ids_beside_a_move_of_the_same_m
 
     assert found == {"renamed": in_kept, "moved": in_inbox}
     assert store._connection.execute("SELECT count(*) FROM departed").fetchone() == (0,)
+
+
+def test_list_that_says_what_is_known_writes_nothing(store: Store) -> None:
+    listed = [ListedFolder(name.encode(), name, "/", ("\\Marked",), "", selectable=True) for name in ("INBOX", "Kept")]
+    store.set_folders(listed)
+    before = store._connection.total_changes
+    assert store.set_folders(listed) == []
+    assert store._connection.total_changes == before
+
+    unwanted = [listed[0], replace(listed[1], wanted=False)]
+    store.set_folders(unwanted)
+    assert [folder.wanted for folder in store.folders()] == [True, False]
+    store.set_folders(unwanted[:1])
+    assert [folder.name for folder in store.folders()] == ["INBOX"]
+    assert store.set_folders(unwanted[:1]) == ["Kept"], "missing a second time"
 
 
 def test_folder_that_lent_its_ids_is_compared_again_when_it_is_back(store: Store) -> None:

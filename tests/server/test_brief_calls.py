@@ -1,5 +1,6 @@
 """Reads that are over within milliseconds are served where the request came in; the others get a thread."""
 
+import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -23,8 +24,9 @@ QUERIES = ["body word", "body word order by subject", "from bob", "not flag seen
 def door(data_dir: Path) -> Iterator[Door]:
     """The application over 50 mails, for an open profile, one that hides a sender, and one that rewrites texts."""
     redacted = {**ASSISTANT, "content": {"redact": ["one_time_codes"]}}
+    gateway = {**ASSISTANT, "tools": "gateway"}
     restricted = {**ASSISTANT, "content": {"from_deny": ["eve@*"]}}
-    profiles = {"assistant": ASSISTANT, "restricted": restricted, "redacted": redacted}
+    profiles = {"assistant": ASSISTANT, "restricted": restricted, "redacted": redacted, "gateway": gateway}
     settings = settings_for(data_dir, free_port(), profiles=profiles)
     senders = ("bob@example.org", "eve@example.org")
     mails = [Mail(f"subject {each}", senders[each % 2], text=f"word {each}", minutes=each) for each in range(50)]
@@ -139,6 +141,21 @@ def test_reading_of_many_texts_goes_on_by_a_thread_when_the_first_took_long(
     on_threads.clear()
     assert caller.call("read_messages", folder="INBOX", uids=uids).value == expected
     assert (len(begun), on_threads) == (2 + 3, ["thread"])
+
+
+def test_reads_need_no_thread_while_the_first_pass_of_a_mirror_goes_on(
+    door: Door, on_threads: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.brief_call.BRIEF_SECONDS", 60.0)
+    with closing(sqlite3.connect(door.settings.mirror_dir("alice", "work") / "mirror.db")) as changing:
+        changing.execute("UPDATE mirror SET pass_ended_at = 0")
+        changing.commit()
+    caller = door.caller(profile="gateway")
+    [uid] = json.loads(caller.call("search_emails", account="work", limit=1).text)["message_ids"]
+    on_threads.clear()
+    assert not caller.call("list_folders", account="work").is_error
+    assert not caller.call("get_email", account="work", message_id=uid).is_error
+    assert on_threads == []
 
 
 def test_a_read_that_is_begun_twice_is_one_line_of_the_audit_log(

@@ -30,19 +30,28 @@ class Proxy:
 
     delay: seconds that everything takes on its way, each way; does not limit how much is on the way. carried: bytes
     that the server said so far. connections: how many were opened. fault: happens once; then the next connection works.
-    heard: called with what the server says, before it goes on, on a thread of the proxy's.
+    heard, asked: called with what the server and the client say, before it goes on, on a thread of the proxy's.
     """
 
-    def __init__(self, target: int, *, delay: float = 0.0, heard: Callable[[bytes], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        target: int,
+        *,
+        delay: float = 0.0,
+        heard: Callable[[bytes], None] = lambda _: None,
+        asked: Callable[[bytes], None] = lambda _: None,
+    ) -> None:
         self.port = free_port()
         self.delay = delay
         self.carried = 0
         self.connections = 0
         self._target = target
         self._heard = heard
+        self._asked = asked
         self._fault: Fault | None = None
         self._left = 0
         self._halves = False
+        self._connected_tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 
@@ -69,7 +78,7 @@ class Proxy:
         self._loop.close()
 
     async def _listen(self) -> None:
-        self._server = await asyncio.start_server(self._connected, HOST, self.port)
+        self._server = await asyncio.start_server(self._accept, HOST, self.port)
 
     async def _end(self) -> None:
         self._server.close()
@@ -77,6 +86,12 @@ class Proxy:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+
+    def _accept(self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        # A task of ours: one of the server's own that is cancelled at the end is printed as a fault (Python 3.11).
+        task = self._loop.create_task(self._connected(from_client, to_client))
+        self._connected_tasks.add(task)
+        task.add_done_callback(self._connected_tasks.discard)
 
     async def _connected(self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -112,6 +127,7 @@ class Proxy:
 
     async def _say(self, line: "_Line", target: asyncio.StreamWriter) -> None:
         while chunk := await self._next(line):
+            self._asked(chunk)
             halved, self._halves = self._halves, False
             target.write(chunk[: len(chunk) // 2] if halved else chunk)
             await target.drain()

@@ -70,6 +70,29 @@ def test_the_proxy_halves_what_a_client_says(dovecot: Dovecot) -> None:
         client.shutdown()
 
 
+def test_the_proxy_tells_what_both_sides_say(dovecot: Dovecot) -> None:
+    said: list[tuple[str, bytes]] = []
+    with Proxy(
+        dovecot.port,
+        heard=lambda words: said.append(("server", words)),
+        asked=lambda words: said.append(("client", words)),
+    ) as proxy:
+        client = imaplib.IMAP4(HOST, proxy.port, timeout=5)
+        assert client.noop()[0] == "OK"
+        client.shutdown()
+    assert [who for who, words in said if words] == ["server", "client", "server", "client", "server"]
+    assert b"NOOP" in said[3][1]
+
+
+def test_a_proxy_that_ends_while_somebody_is_connected_says_nothing(
+    dovecot: Dovecot, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Proxy(dovecot.port) as proxy:
+        client = imaplib.IMAP4(HOST, proxy.port, timeout=5)
+    client.shutdown()
+    assert [record.getMessage() for record in caplog.records] == []
+
+
 def test_a_proxy_without_a_server_hangs_up(dovecot: Dovecot) -> None:
     with Proxy(dovecot.port) as proxy:
         dovecot.stop()

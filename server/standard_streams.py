@@ -1,0 +1,261 @@
+"""MCP over standard input and output, on the event loop alone: one JSON message a line, in UTF-8, each way.
+
+The SDK's transport hands every line to a thread, once to read and twice to write, which is half of what a short call
+costs. Here a line is read and written where the loop runs, without waiting; what a slow client leaves over is written
+when there is room again. Pipes and sockets are served so; a terminal or a file gets the SDK's transport.
+
+While a session is served, file descriptor 0 is at its end and 1 is standard error, so that nothing that a library
+prints stands between two messages. A client that closes either stream ends the session. A message that was begun is
+written to its end, also when the request that it answers is cancelled meanwhile.
+"""
+
+import asyncio
+import os
+import socket
+import stat
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+
+import anyio
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from mcp.types import jsonrpc_message_adapter
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+_AT_ONCE = 1 << 16
+_LAST_SECONDS = 5.0
+"""How long a client may take, when a session ends, to read what is left for it."""
+
+
+async def serve_standard_streams(server: Server[Any]) -> None:
+    """Serve one session over this process's standard input and output, until either is closed."""
+    options = server.create_initialization_options()
+    with _claimed(STDIN, os.O_RDONLY) as source, _claimed(STDOUT, os.O_WRONLY) as sink:
+        if source is not None and sink is not None:
+            incoming = Incoming(source)
+            await server.run(incoming, Outgoing(sink, broken=incoming.end), options)
+            return
+    async with stdio_server() as (read, write):
+        await server.run(read, write, options)
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """One end of a pipe or a socket that makes nobody wait: read and write raise BlockingIOError instead."""
+
+    fd: int
+    read: Callable[[int], bytes]
+    write: Callable[[bytes | bytearray], int]
+    close: Callable[[], None]
+
+    @classmethod
+    def over(cls, fd: int, flags: int) -> "Channel | None":
+        """A channel to what a descriptor is open on; None when that is neither a pipe nor a socket.
+
+        O_NONBLOCK is not set on the descriptor itself: others that share it, such as a shell, would find it changed.
+        """
+        kind = os.fstat(fd).st_mode
+        if stat.S_ISSOCK(kind):
+            end = socket.socket(fileno=os.dup(fd))
+            now = socket.MSG_DONTWAIT
+            return cls(end.fileno(), lambda most: end.recv(most, now), lambda data: end.send(data, now), end.close)
+        if not stat.S_ISFIFO(kind):
+            return None
+        try:
+            own = os.open(f"/proc/self/fd/{fd}", flags | os.O_NONBLOCK)
+        except OSError:  # not on Linux, or the pipe of another user
+            return None
+        return cls(own, partial(os.read, own), partial(os.write, own), partial(os.close, own))
+
+
+@contextmanager
+def _claimed(fd: int, flags: int) -> Iterator[Channel | None]:
+    """A channel to a standard stream that nobody else has for the length of a block; None when it can be none."""
+    channel = Channel.over(fd, flags)
+    if channel is None:
+        yield None
+        return
+    kept = os.dup(fd)
+    diverted = os.open(os.devnull, os.O_RDONLY) if fd == STDIN else os.dup(STDERR)
+    os.dup2(diverted, fd)
+    os.close(diverted)
+    try:
+        yield channel
+    finally:
+        channel.close()
+        os.dup2(kept, fd)
+        os.close(kept)
+
+
+class Incoming:
+    """The messages that come in, as the SDK reads them: a line that is none comes as the exception that says so."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._lines: deque[bytes] = deque()
+        self._begun: list[bytes] = []
+        """What has come of a line that is not whole yet."""
+        self._news: asyncio.Future[None] | None = None
+        self._has_ended = self._is_watching = False
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message. Raises anyio.EndOfStream after the last one."""
+        while not self._lines:
+            if self._has_ended:
+                raise anyio.EndOfStream
+            self._watch()
+            self._news = asyncio.get_running_loop().create_future()
+            await self._news
+        line = self._lines.popleft().decode("utf-8", "replace")
+        try:
+            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValueError as exc:
+            return exc
+
+    def end(self) -> None:
+        """Read no more; what has come already is still given out."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        self._unwatch()
+        self._tell()
+
+    async def aclose(self) -> None:
+        """Read no more, and forget what has come."""
+        self._lines.clear()
+        self.end()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    def _read(self) -> None:
+        try:
+            data = self._channel.read(_AT_ONCE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        first, *others = data.split(b"\n")
+        self._begun.append(first)
+        if others:
+            self._lines.append(b"".join(self._begun))
+            self._lines.extend(others[:-1])
+            self._begun = [others[-1]]
+        if not data:
+            if last := b"".join(self._begun):
+                self._lines.append(last)
+            self.end()
+        elif self._lines:
+            if self._news is None or self._news.done():
+                # Whoever reads is behind: the rest may wait where it is.
+                self._unwatch()
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+    def _watch(self) -> None:
+        if not self._is_watching:
+            self._is_watching = True
+            asyncio.get_running_loop().add_reader(self._channel.fd, self._read)
+
+    def _unwatch(self) -> None:
+        if self._is_watching:
+            self._is_watching = False
+            asyncio.get_running_loop().remove_reader(self._channel.fd)
+
+
+class Outgoing:
+    """The messages that go out, as the SDK writes them. broken: called when nobody reads them any more."""
+
+    def __init__(self, channel: Channel, broken: Callable[[], None]) -> None:
+        self._channel = channel
+        self._broken = broken
+        self._left = bytearray()
+        self._room: asyncio.Future[None] | None = None
+        """There while something is left, and done when nothing is."""
+        self._is_broken = self._is_closed = False
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Write a message; returns when the client has room for it. Raises what says that there is no client."""
+        if self._is_closed:
+            raise anyio.ClosedResourceError
+        self.put(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+        if self._room is not None:
+            await asyncio.shield(self._room)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether everything is written that was put."""
+        return self._room is None
+
+    def put(self, line: bytes) -> None:
+        """Write a line as far as there is room, and the rest of it later. Raises anyio.BrokenResourceError."""
+        if self._is_broken:
+            raise anyio.BrokenResourceError
+        self._left += line
+        self._left += b"\n"
+        if self._room is not None:
+            return
+        self._write()
+        if self._left:
+            loop = asyncio.get_running_loop()
+            self._room = loop.create_future()
+            loop.add_writer(self._channel.fd, self._write_on)
+        elif self._is_broken:
+            raise anyio.BrokenResourceError
+
+    async def aclose(self) -> None:
+        """Take no more, and give the client a moment to read what is left."""
+        self._is_closed = True
+        if self._room is not None:
+            with anyio.move_on_after(_LAST_SECONDS):
+                await asyncio.shield(self._room)
+        self._has_room()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+    def _write(self) -> None:
+        try:
+            while self._left:
+                del self._left[: self._channel.write(self._left)]
+        except BlockingIOError:
+            return
+        except OSError:
+            self._left.clear()
+            self._is_broken = True
+            self._broken()
+
+    def _write_on(self) -> None:
+        self._write()
+        if not self._left:
+            self._has_room()
+
+    def _has_room(self) -> None:
+        if self._room is not None:
+            asyncio.get_running_loop().remove_writer(self._channel.fd)
+            if not self._room.done():
+                self._room.set_result(None)
+            self._room = None
