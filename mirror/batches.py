@@ -57,7 +57,8 @@ class Batches:
         self._report = report
         self._fetching = fetching
         self._notice = notice
-        self._offline = Offline(store, parsers, largest)
+        self._offline = Offline(store)
+        self._largest = largest
         self._asked: deque[Request] = deque()
         self._parsed: deque[tuple[_Fetched, _Parsing]] = deque()
         self._octets = 0
@@ -106,16 +107,19 @@ class Batches:
     def take(self) -> bool:
         """Read the batch that was asked for first and have it parsed; store one that has been parsed."""
         fetched = self._fetched(self._asked.popleft())
-        self._parsed.append((fetched, self._parsers.contents_later([raw for _, raw in fetched.ordinary])))
+        self._parsed.append((fetched, self._parsing(fetched)))
         if len(self._parsed) > AHEAD:
             self._keep(*self._parsed.popleft())
         return True
+
+    def _parsing(self, fetched: _Fetched) -> _Parsing:
+        return self._parsers.contents_later([raw for _, raw in fetched.ordinary], self._largest)
 
     def add_at_once(self, folder: FolderRow, holes: list[Hole]) -> bool:
         """Fetch, parse and store these, ahead of all others."""
         began = None if self._filling_since is not None else time.monotonic()
         fetched = self._fetched(self._fetching.ask(folder, holes))
-        self._keep(fetched, self._parsers.contents_later([raw for _, raw in fetched.ordinary]))
+        self._keep(fetched, self._parsing(fetched))
         self._seconds += 0.0 if began is None else time.monotonic() - began
         return True
 
@@ -160,11 +164,11 @@ class Batches:
         for start in range(0, len(few), FEW):
             group = few[start : start + FEW]
             self._store.attempts.begin((hole.content for hole, _ in group), few=True)
-            self._add_contents(group, self._parsers.contents([raw for _, raw in group]))
+            self._add_contents(group, self._parsers.contents([raw for _, raw in group], self._largest))
         for hole, raw, crashes in fetched.suspects:
             if crashes is not None:
                 self._store.attempts.begin([hole.content], alone=True)
-                content = self._parsers.degraded(raw) if crashes else self._parsers.contents([raw])[0]
+                content = self._parsers.degraded(raw) if crashes else self._parsers.contents([raw], self._largest)[0]
                 self._add_contents([(hole, raw)], [content])
         self._report.searchable_s = time.monotonic() - self._began
         kept = [hole.content for hole, _ in fetched.ordinary] + [hole.content for hole, *_ in fetched.suspects]
@@ -174,12 +178,12 @@ class Batches:
 
     def _add_contents(self, fetched: Sequence[tuple[Hole, Raw]], parsed: Sequence[Record | Crash]) -> None:
         usable = [
-            (hole.content, raw, kept)
+            (hole.content, digest_of(raw), readable)
             for (hole, raw), record in zip(fetched, parsed, strict=True)
-            if (kept := self._after_crash(hole, raw, record)) is not None
+            if (readable := self._after_crash(hole, raw, record)) is not None
         ]
-        self._store.set_texts((content_id, digest_of(raw), record) for content_id, raw, record in usable)
-        self._offline.keep(usable)
+        self._store.set_texts(usable)
+        self._offline.keep([(content_id, record) for content_id, _, record in usable])
 
     def _after_crash(self, hole: Hole, raw: Raw, record: Record | Crash) -> Record | None:
         if isinstance(record, Crash):

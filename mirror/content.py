@@ -19,7 +19,7 @@ from mirror.invisible import Findings, one_line, visible
 from mirror.mail.charset import decode
 from mirror.mail.filename import safe_filename
 from mirror.mail.transfer import decode_part
-from mirror.message import Address, Attachment, Body, Message, read_message
+from mirror.message import Address, Attachment, Body, Kept, Message, read_message, read_with_attachments
 from mirror.page.html import Page, read_html
 from mirror.page.plain import MAX_TEXT
 from mirror.page.stripped import strip_tags
@@ -38,6 +38,7 @@ __all__ = (
     "degraded",
     "read_content",
     "read_envelope",
+    "read_with_kept",
     "recleaned",
     "reply_text",
 )
@@ -74,8 +75,13 @@ class Content:
 
 def read_content(raw: bytes) -> Content:
     """The content of a mail, without the sanitized HTML form. Never raises, for any bytes."""
-    message = read_message(raw)
-    return _cleaned(message, packed(message))
+    return read_with_kept(raw, 0)[0]
+
+
+def read_with_kept(raw: bytes, largest: int) -> tuple[Content, Kept]:
+    """The same, with its attachments of at most so many bytes; none for 0."""
+    message, kept = read_with_attachments(raw, largest)
+    return _cleaned(message, packed(message)), kept
 
 
 def recleaned(source: bytes) -> Content:

@@ -71,8 +71,17 @@ class Message:
     findings: dict[str, int]
 
 
+Kept = tuple[tuple[str, bytes], ...]
+"""(section number, decoded bytes) of attachments."""
+
+
 def read_message(raw: bytes) -> Message:
     """The message in these bytes. Never raises: what cannot be read is left out, and `findings` says so."""
+    return read_with_attachments(raw, 0)[0]
+
+
+def read_with_attachments(raw: bytes, largest: int) -> tuple[Message, Kept]:
+    """The same, with its attachments of at most so many bytes; none for 0."""
     findings = Findings()
     if len(raw) > MAX_MESSAGE:
         raw = raw[:MAX_MESSAGE]
@@ -85,25 +94,22 @@ def read_message(raw: bytes) -> Message:
     shown = {id(part): part for part in (*selection.text, *selection.html)}
     bodies = dict(zip(shown, _bodies(list(shown.values()), raw, findings), strict=True))
     order = list(bodies)
-    return Message(
+    attachments, kept = [], []
+    for part in selection.attachments:
+        data = part.data(raw)
+        attachments.append(_attachment(part, len(data), selection))
+        if largest and len(data) <= largest:
+            kept.append((part.number, data))
+    message = Message(
         header=raw[: root.start] if root.start <= MAX_BLOCK else root.block.shortened(),
         hint=hint,
         bodies=tuple(bodies.values()),
         text_body=tuple(order.index(id(part)) for part in selection.text),
         html_body=tuple(order.index(id(part)) for part in selection.html),
-        attachments=tuple(_attachment(part, raw, selection) for part in selection.attachments),
+        attachments=tuple(attachments),
         findings=dict(findings | _named(root, selection)),
     )
-
-
-def read_attachments(raw: bytes, largest: int) -> list[tuple[str, bytes]]:
-    """(section number, decoded bytes) of each attachment of at most so many bytes, as `read_message` numbers them."""
-    raw = with_line_feeds(raw[:MAX_MESSAGE])
-    selection = _Selection()
-    selection.visit([read_tree(raw, Findings())[0]], "mixed", in_alternative=False)
-    selection.fall_back()
-    parts = [(part.number, part.data(raw)) for part in selection.attachments]
-    return [(number, data) for number, data in parts if len(data) <= largest]
+    return message, tuple(kept)
 
 
 def with_line_feeds(raw: bytes) -> bytes:
@@ -208,12 +214,12 @@ def _body(part: Part, data: bytes) -> Body:
     return Body(part.number, media_type, part.parameters.get("charset", "")[:60], flowed, data)
 
 
-def _attachment(part: Part, raw: bytes, selection: _Selection) -> Attachment:
+def _attachment(part: Part, size: int, selection: _Selection) -> Attachment:
     return Attachment(
         part=part.number,
         filename=part.filename[:2_000],
         media_type=part.media_type,
-        size=len(part.data(raw)),
+        size=size,
         encoding=part.encoding,
         content_id=part.content_id,
         inline=id(part) in selection.inline,

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from mirror.blobs import Written
-from mirror.parsing import Crash, Parsers
 from mirror.record import Record
-from mirror.spool import Raw
 from mirror.store import Store
 
 AHEAD = 2
@@ -14,12 +12,10 @@ AHEAD = 2
 
 
 class Offline:
-    """Keeps the attachments of one mirror's mail. largest: octets of one, 0 to keep none."""
+    """Keeps the attachments of one mirror's mail."""
 
-    def __init__(self, store: Store, parsers: Parsers, largest: int) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._parsers = parsers
-        self._largest = largest
         self._disk: ThreadPoolExecutor | None = None
         self._written: list[Future[list[Written]]] = []
 
@@ -37,27 +33,16 @@ class Offline:
                 self._disk.shutdown()
                 self._disk = None
 
-    def keep(self, contents: Sequence[tuple[int, Raw, Record]]) -> None:
-        """Keep the small attachments of these (content id, mail, record)."""
+    def keep(self, contents: Sequence[tuple[int, Record]]) -> None:
+        """Keep the attachments that came with these (content id, record)."""
         self.name()
-        with_some = [
-            (content_id, raw)
-            for content_id, raw, record in contents
-            if record.smallest is not None and record.smallest <= self._largest
-        ]
-        if not self._largest or not with_some:
+        parts = [(content_id, record.kept) for content_id, record in contents if record.kept]
+        if not parts:
             return
-        ids = [content_id for content_id, _ in with_some]
-        parsed = self._parsers.attachments_later([raw for _, raw in with_some], self._largest)
-
-        def write() -> list[Written]:
-            answers = zip(ids, parsed(), strict=True)
-            return self._store.blobs.write([(each, parts) for each, parts in answers if not isinstance(parts, Crash)])
-
         if self._disk is None:
-            self._store.blobs.name(write())
+            self._store.blobs.name(self._store.blobs.write(parts))
         else:
-            self._written.append(self._disk.submit(write))
+            self._written.append(self._disk.submit(self._store.blobs.write, parts))
 
     def name(self, *, wait: bool = False) -> None:
         """The rows of attachments that are on the disk. wait: for all that are on their way there."""

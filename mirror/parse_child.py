@@ -8,6 +8,7 @@ Frames on both pipes: 4 bytes of length, big-endian, then a pickle. An empty one
 unpickler (mirror.parsing).
 """
 
+import gc
 import os
 import pickle
 import resource
@@ -18,9 +19,8 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from mirror.columns import envelope_record
-from mirror.content import degraded, read_content, read_envelope, recleaned
+from mirror.content import degraded, read_envelope, read_with_kept, recleaned
 from mirror.frames import read_frame, write_frame
-from mirror.message import read_attachments
 from mirror.recording import record_of
 from mirror.spool import octets_of
 
@@ -34,10 +34,9 @@ def _sanitized(normalised: bytes) -> bytes | None:
 
 OPERATIONS: dict[str, Callable[..., object]] = {
     "envelope": lambda block: envelope_record(read_envelope(block)),
-    "content": lambda raw: record_of(read_content(octets_of(raw))),
+    "content": lambda asked: record_of(*read_with_kept(octets_of(asked[0]), asked[1])),
     "html": _sanitized,
     "recleaned": lambda source: record_of(recleaned(source)),
-    "attachments": lambda asked: read_attachments(octets_of(asked[0]), asked[1]),
     "degraded": lambda raw: record_of(degraded(octets_of(raw), "parsing this message failed before")),
 }
 
@@ -50,6 +49,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # nothing but frames may reach the pipe
+    gc.freeze()  # what was imported stays, and is not to be looked through again and again
     try:
         _serve(source, sink, deadline)
     except BrokenPipeError:

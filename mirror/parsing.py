@@ -28,7 +28,7 @@ from mirror.terms import Terms
 DEADLINE = 10.0
 MEMORY = 1 << 30
 _START_WITHIN = 60.0
-_RECYCLE_AFTER = 5_000
+_RECYCLE_AFTER = 25_000
 _SHARE_BYTES = 256 << 10
 """What a child is given at a time: so little that all end together, and that a reader's wish comes soon."""
 _PIPE_BYTES = 1 << 20
@@ -58,18 +58,11 @@ def _is_record(answer: object) -> bool:
     return type(answer) is Record and answer.is_sound()
 
 
-def _are_parts(answer: object) -> bool:
-    return type(answer) is list and all(
-        type(part) is tuple and tuple(map(type, part)) == (str, bytes) and part[0].isascii() for part in answer
-    )
-
-
 _IS_SOUND: dict[str, Callable[[Any], bool]] = {
     "envelope": lambda answer: type(answer) is EnvelopeRecord and answer.is_sound(),
     "content": _is_record,
     "recleaned": _is_record,
     "degraded": _is_record,
-    "attachments": _are_parts,
     "html": lambda answer: answer is None or type(answer) is bytes,
 }
 """Whether an answer to an operation is what the tables can take."""
@@ -276,13 +269,13 @@ class Parsers:
         """Each header block read, in order."""
         return self._spread("envelope", blocks)
 
-    def contents(self, raws: Sequence[Raw]) -> list[Record | Crash]:
-        """Each raw message read, in order."""
-        return self._spread("content", raws)
+    def contents(self, raws: Sequence[Raw], largest: int = 0) -> list[Record | Crash]:
+        """Each raw message read, in order, with its attachments of at most so many octets."""
+        return self._spread("content", [(raw, largest) for raw in raws])
 
-    def contents_later(self, raws: Sequence[Raw]) -> Callable[[], list[Record | Crash]]:
+    def contents_later(self, raws: Sequence[Raw], largest: int = 0) -> Callable[[], list[Record | Crash]]:
         """As `contents`, but begun only: what is returned waits for it."""
-        return self._begin("content", raws)
+        return self._begin("content", [(raw, largest) for raw in raws])
 
     def degraded(self, raw: Raw) -> Record | Crash:
         """What can be read of a message the parser crashed on: headers and tag-stripped text."""
@@ -291,12 +284,6 @@ class Parsers:
     def recleaned(self, sources: Sequence[bytes]) -> list[Record | Crash]:
         """Each stored source (`Content.source`) cleaned by the rules of today, in order."""
         return self._spread("recleaned", sources)
-
-    def attachments_later(
-        self, raws: Sequence[Raw], largest: int
-    ) -> Callable[[], list[list[tuple[str, bytes]] | Crash]]:
-        """(section number, bytes) of the attachments of each raw message that are not larger than that; begun only."""
-        return self._begin("attachments", [(raw, largest) for raw in raws])
 
     def html_later(self, normalised: Sequence[bytes]) -> Callable[[], list[bytes | Crash | None]]:
         """Each normalised HTML (`Record.normalised`) sanitized, in order, compressed; None for none. Begun only."""

@@ -42,7 +42,7 @@ class Record(NamedTuple):
     """The columns that a content fills.
 
     smallest: decoded octets of the smallest attachment, None for no attachment. normalised: compressed, waits for the
-    sanitizer; None when there is no HTML.
+    sanitizer; None when there is no HTML. kept: (section number, decoded octets) of the attachments to keep.
     """
 
     envelope: EnvelopeRecord
@@ -55,6 +55,7 @@ class Record(NamedTuple):
     normalised: bytes | None
     source: bytes
     terms: Terms
+    kept: tuple[tuple[str, bytes], ...] = ()
 
     def is_sound(self) -> bool:
         """Whether the tables can take every value."""
@@ -68,7 +69,13 @@ class Record(NamedTuple):
             and (self.smallest is None or type(self.smallest) is int)
             and (self.normalised is None or type(self.normalised) is bytes)
             and type(self.source) is bytes
+            and type(self.kept) is tuple
+            and all(map(_is_part, self.kept))
         )
+
+
+def _is_part(part: object) -> bool:
+    return type(part) is tuple and tuple(map(type, part)) == (str, bytes) and part[0].isascii()
 
 
 def _is_text(text: str) -> bool:

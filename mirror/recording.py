@@ -7,15 +7,15 @@ from dataclasses import asdict
 
 from mirror.columns import envelope_record
 from mirror.content import Content
-from mirror.message import Address
+from mirror.message import Address, Kept
 from mirror.record import Record
 from mirror.terms import terms_of
 
 _WAITING_LEVEL = 1
 
 
-def record_of(content: Content) -> Record:
-    """The record of a content."""
+def record_of(content: Content, kept: Kept = ()) -> Record:
+    """The record of a content, with the attachments to keep."""
     envelope = envelope_record(content.envelope)
     html = content.normalised_html
     people = (content.envelope.from_, content.envelope.to, content.envelope.cc, content.envelope.bcc)
@@ -32,6 +32,7 @@ def record_of(content: Content) -> Record:
         terms=terms_of(
             content.text, content.envelope.subject, [_searchable(each) for each in people], content.envelope.headers
         ),
+        kept=kept,
     )
 
 

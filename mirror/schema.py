@@ -22,6 +22,7 @@ fts          external content over the view `folded`: fold() of the clean text, 
              column: FTS5 writes two octets less for each of its words.
 word         every distinct word of fts, and how many contents have it at all (about), in the subject, among the people;
              word_trigram finds words by three letters of them, and says nothing of where these stand.
+trigram      the trigrams that word_trigram holds, read from it.
 line         FTS5 without content: pieces of the words in header lines (mirror.grams) of contents from mirror.lines_from
              on, which is lower than every id when none is left to take in.
 keyword      which messages of a folder have a keyword, kept by triggers; system flags have the partial indexes below.
@@ -235,6 +236,19 @@ _SIXTH = (
 def index_texts_beyond_ascii(db: Database) -> None:
     """Which texts are more than ASCII, so that a walk need not measure each: SQLite alone tests all the others."""
     db.execute("CREATE INDEX body_beyond_ascii ON body (content) WHERE length(text) <> length(CAST(text AS BLOB))")
+
+
+@migrations()
+def hold_every_second_piece_of_header_lines(db: Database) -> None:
+    """The index of header lines holds other pieces of words, and fewer: filled anew while the mirror is in use."""
+    db.execute("INSERT INTO line (line) VALUES ('delete-all')")
+    db.execute("UPDATE mirror SET lines_from = 4611686018427387904")
+
+
+@migrations()
+def tell_trigrams(db: Database) -> None:
+    """Which trigrams the words have, as a table that is read from their index and takes no room."""
+    db.execute("CREATE VIRTUAL TABLE trigram USING fts5vocab(word_trigram, row)")
 
 
 def migrate(connection: sqlite3.Connection) -> None:

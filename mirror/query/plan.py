@@ -81,9 +81,10 @@ class Planner:
     no index has. That pays when a walk has shown that hits are rare.
     """
 
-    def __init__(self, connection: sqlite3.Connection, total: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, total: int, lexicon: Lexicon) -> None:
         self._connection = connection
-        self._lexicon = Lexicon(connection)
+        self._lexicon = lexicon
+        lexicon.begin()
         self._total = max(1, total)
         self.is_thorough = False
 
@@ -187,17 +188,20 @@ class Planner:
 
     def _lines(self, test: Fragment, *patterns: str) -> Asked | None:
         """What the header lines propose that have all the patterns, the most telling one first."""
-        asked: list[str] = []
+        conditions: list[str] = []
+        asked = 0
         for pattern in patterns:
-            asked += asked_of(pattern) if len(asked) < _TELLING else ()
-        if not asked or not is_whole(self._connection):
+            if asked < _TELLING and (ways := asked_of(pattern)):
+                conditions.append(_any_way(ways))
+                asked += len(ways[0])
+        if not conditions or not is_whole(self._connection):
             return None
-        match = " AND ".join('"' + gram + '"' for gram in asked)
+        match = " AND ".join(conditions)
         found = tuple(row[0] for row in self._connection.execute(_NEWEST_LINES, (match, _COUNTED)))
         if len(found) < _COUNTED:
-            return Asked(match, len(asked), len(found), test, found)
+            return Asked(match, asked, len(found), test, found)
         (newer,) = self._connection.execute(_NEWER, (found[-1], _MOST_NEWER)).fetchone()
-        return Asked(match, len(asked), self._total * _COUNTED / max(newer, _COUNTED), test)
+        return Asked(match, asked, self._total * _COUNTED / max(newer, _COUNTED), test)
 
     def _pattern(self, test: Fragment, field: Field | None, pattern: str) -> Asked | None:
         """What the words propose for a pattern in a field, or in any."""
@@ -256,6 +260,11 @@ def _phrases(pieces: list[str], words: list[list[Row] | None]) -> str:
         return ""
     middle = pieces[1:-1]
     return " OR ".join('"' + " ".join((begin, *middle, end)) + '"' for begin in begins for end in ends)
+
+
+def _any_way(ways: list[list[str]]) -> str:
+    """All the pieces of one way to ask for a pattern in header lines (`mirror.grams.asked_of`)."""
+    return "(" + " OR ".join("(" + " AND ".join('"' + gram + '"' for gram in way) + ")" for way in ways) + ")"
 
 
 def _terms(rows: list[Row]) -> list[str]:

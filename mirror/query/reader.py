@@ -16,6 +16,7 @@ from mirror.listing import Place
 from mirror.mirrored import AccountState, FolderState, MirroredMessage, Quarantined
 from mirror.query import account, rows, sql
 from mirror.query.costs import Scope
+from mirror.query.lexicon import Lexicon
 from mirror.query.messages import Messages
 from mirror.query.order import Position
 from mirror.query.progress import Progress
@@ -49,6 +50,7 @@ class Reader:
                 self._connection.execute(pragma)
             sql.register(self._connection)
             self._progress = Progress(self._connection)
+            self._lexicon = Lexicon(self._connection)
             self._messages = Messages(self._connection)
             self._scopes: dict[int, tuple[float, Scope]] = {}
             self._folders: tuple[int, list[FolderState]] | None = None
@@ -167,7 +169,8 @@ class Reader:
                     ):
                         placed = self._placed(folder_id, view, with_all=not is_whole)
                         wanted = Query(replace_nodes(wanted.filter, placed), wanted.order)
-                    search = Searching(self._connection, self._progress, scope, self._loader(octets=octets))
+                    load = self._loader(octets=octets)
+                    search = Searching(self._connection, self._progress, scope, load, self._lexicon)
                     if view is None:
                         return search.page(wanted, after, limit)
                     return search.page_of_view(wanted, after, limit, view, since, is_whole=is_whole)

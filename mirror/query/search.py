@@ -14,6 +14,7 @@ from itertools import islice
 
 from mirror.query import costs, order, ways
 from mirror.query.costs import Scope
+from mirror.query.lexicon import Lexicon
 from mirror.query.order import Position
 from mirror.query.plan import Planner
 from mirror.query.progress import OutOfTime, Progress
@@ -40,14 +41,21 @@ Pair = tuple[int, int]
 class Search:
     """One filter over one folder."""
 
-    def __init__(self, connection: sqlite3.Connection, scope: Scope, node: Node | None, progress: Progress) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        scope: Scope,
+        node: Node | None,
+        progress: Progress,
+        lexicon: Lexicon,
+    ) -> None:
         self._connection = connection
         self._scope = scope
         node = None if node is None else shallow(node)
         self._node = node
         self._progress = progress
         self._exact = TRUE if node is None else exact(node)
-        self._planner = Planner(connection, scope.total)
+        self._planner = Planner(connection, scope.total, lexicon)
         self._test = costs.TEST
         self._asks_for_text = any(
             isinstance(each, Contains | HeaderContains | TextContains) for each in conditions(node)

@@ -11,6 +11,7 @@ from mirror.errors import QueryTooSlow
 from mirror.mirrored import MirroredMessage
 from mirror.query import order, ways
 from mirror.query.costs import Scope
+from mirror.query.lexicon import Lexicon
 from mirror.query.order import Position
 from mirror.query.plan import superset
 from mirror.query.progress import OutOfTime, Progress
@@ -53,8 +54,11 @@ class Loader(Protocol):
 class Searching:
     """Searches of one folder within the time that `progress` has."""
 
-    def __init__(self, connection: sqlite3.Connection, progress: Progress, scope: Scope, load: Loader) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, progress: Progress, scope: Scope, load: Loader, lexicon: Lexicon
+    ) -> None:
         self._connection = connection
+        self._lexicon = lexicon
         self._progress = progress
         self._scope = scope
         self._load = load
@@ -185,7 +189,7 @@ class Searching:
             raise QueryTooSlow from None
 
     def _search(self, node: Node | None) -> Search:
-        return Search(self._connection, self._scope, node, self._progress)
+        return Search(self._connection, self._scope, node, self._progress, self._lexicon)
 
 
 def _newest_page(found: list[MirroredMessage], after: Position | None, limit: int, cut: Position | None) -> Page:

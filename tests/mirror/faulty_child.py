@@ -19,7 +19,8 @@ _CONTENT = parse_child.OPERATIONS["content"]
 
 
 def _faulty(operation: Callable[[Any], object]) -> Callable[[Any], object]:
-    def run(payload: Any) -> object:
+    def run(asked: Any) -> object:
+        payload = asked[0] if operation is _CONTENT else asked
         if b"crash always" in payload or (b"crash once" in payload and operation is _CONTENT):
             os.abort()
         if b"raise" in payload:
@@ -32,9 +33,11 @@ def _faulty(operation: Callable[[Any], object]) -> Callable[[Any], object]:
             return _Evil()
         if b"not a mail" in payload:
             return pickle.loads
-        answer: Any = operation(payload)
+        answer: Any = operation(asked)
         if b"odd record" in payload:
             return answer._replace(preview=[1])
+        if b"odd attachment" in payload:
+            return answer._replace(kept=((1, payload),))
         if b"half a character" in payload:
             return answer._replace(envelope=answer.envelope._replace(subject="\ud800"))
         return answer

@@ -19,8 +19,7 @@ from typing import Any
 
 from config.provider import Provider
 from mirror.columns import envelope_record
-from mirror.content import read_content, read_envelope
-from mirror.message import read_attachments
+from mirror.content import read_envelope, read_with_kept
 from mirror.parsing import Crash
 from mirror.record import EnvelopeRecord, Record
 from mirror.recording import record_of
@@ -46,22 +45,18 @@ class InlineParsers:
         """Each header block read."""
         return [envelope_record(read_envelope(block)) for block in blocks]
 
-    def contents(self, raws: Sequence[Raw]) -> list[Record | Crash]:
+    def contents(self, raws: Sequence[Raw], largest: int = 0) -> list[Record | Crash]:
         """Each message read."""
-        return [record_of(read_content(octets_of(raw))) for raw in raws]
+        return [record_of(*read_with_kept(octets_of(raw), largest)) for raw in raws]
 
-    def contents_later(self, raws: Sequence[Raw]) -> Callable[[], list[Record | Crash]]:
+    def contents_later(self, raws: Sequence[Raw], largest: int = 0) -> Callable[[], list[Record | Crash]]:
         """Each message read, now."""
-        records = self.contents(raws)
+        records = self.contents(raws, largest)
         return lambda: records
 
     def html_later(self, forms: Sequence[bytes]) -> Callable[[], list[bytes | None]]:
         """Each form sanitized."""
         return lambda: [sanitized(form) for form in forms]
-
-    def attachments_later(self, raws: Sequence[Raw], largest: int) -> Callable[[], list[list[tuple[str, bytes]]]]:
-        """The small attachments of each message."""
-        return lambda: [list(read_attachments(octets_of(raw), largest)) for raw in raws]
 
 
 class Points:

@@ -48,7 +48,7 @@ def test_slow_start_of_a_child_is_not_held_against_the_first_mail(
     assert isinstance(faulty.contents([GOOD[0]])[0], Record)
 
 
-@pytest.mark.parametrize("words", ["evil", "not a mail", "odd record", "half a character"])
+@pytest.mark.parametrize("words", ["evil", "not a mail", "odd record", "odd attachment", "half a character"])
 def test_an_answer_that_is_more_than_a_value_is_refused_and_not_run(
     faulty: Parsers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
 ) -> None:

@@ -13,7 +13,7 @@ from mirror.query.himalaya import parse_himalaya
 from mirror.query.lexicon import Lexicon, Part
 from mirror.query.reader import Reader
 from mirror.query.tree import Field
-from tests.mirror.query.mailbox import Mail, build, connect
+from tests.mirror.query.mailbox import Mail, add, build, connect
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +94,56 @@ def test_alternatives_are_not_looked_up_when_one_of_them_cannot_be(
         asked = _asked(reader, "subject cabab or body abab")
     assert asked
     assert not any("cab" in each for each in asked)
+
+
+def test_the_next_search_for_the_same_does_not_look_its_words_up_again_until_the_mirror_changes(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "mirror.db"
+    build(path, (Mail(text="hay" if number % 40 else f"needle{number}") for number in range(400)))
+    with Reader(path) as reader, closing(connect(path)) as writer:
+        first = _asked(reader, "body eedle")
+        again = _asked(reader, "body eedle")
+        add(writer, [Mail(text="another needlework")])
+        assert (len(first) > 0, again, _asked(reader, "body eedle")) == (True, [], first)
+        found = reader.page(1, parse_himalaya("body eedlew"), None, 50).messages
+    assert len(found) == 1
+
+
+def test_words_of_many_pieces_are_held_only_as_far_as_a_reader_may(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lexicon, "_MOST_HELD", 200)
+    words, asked = Lexicon(connection), list[str]()
+    connection.set_trace_callback(asked.append)
+    pieces = ("abc", "bab", "cab", "abc", "abc")
+    looked_up = []
+    for piece in pieces:
+        asked.clear()
+        words.words("body", piece, "inside", thorough=False)
+        looked_up.append(any("word_trigram" in each for each in asked))
+    connection.set_trace_callback(None)
+    assert looked_up == [True, True, True, True, False]
+
+
+def test_two_rare_letters_are_looked_for_without_reading_the_table_of_words(
+    mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mirror.query.search._GLIMPSE", 0)
+    monkeypatch.setattr("mirror.query.search._FEW", 0)
+    monkeypatch.setattr("mirror.query.search._ENOUGH_TO_TELL", 0)
+    monkeypatch.setattr("mirror.query.costs.WORTH_ASKING", 0.0)
+    with Reader(mirror) as reader:
+        statements: list[str] = []
+        reader._connection.set_trace_callback(statements.append)
+        found = reader.page(1, parse_himalaya("body zq"), None, 20).messages
+        reader._connection.set_trace_callback(None)
+        plans = [
+            str(row[3])
+            for each in statements
+            if "FROM word" in each or "FROM trigram" in each
+            for row in reader._connection.execute("EXPLAIN QUERY PLAN " + each)
+        ]
+    assert found == []
+    assert any("trigram VIRTUAL TABLE" in each for each in plans)
+    assert not [each for each in plans if each == "SCAN word"]

@@ -72,8 +72,9 @@ def test_text_with_a_pattern_has_all_pieces_that_the_pattern_asks_for() -> None:
         folded = fold_keeping_separators(text)
         start = rng.randrange(len(folded))
         pattern = folded[start : start + rng.choice((1, 4, 5, 9, 700))]
-        assert set(asked_of(pattern)) <= set(grams_of(text)), (text, pattern)
-        asked += bool(asked_of(pattern))
+        held, ways = set(grams_of(text)), asked_of(pattern)
+        assert not ways or any(held.issuperset(way) for way in ways), (text, pattern)
+        asked += bool(ways)
     assert asked > 1_500
 
 

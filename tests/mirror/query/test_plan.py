@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mirror.query.himalaya import parse_himalaya
+from mirror.query.lexicon import Lexicon
 from mirror.query.plan import Planner
 from mirror.query.proposal import Asked
 from tests.mirror.query.mailbox import Mail, build, connect
@@ -34,7 +35,7 @@ def connection(mirror: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _asked(connection: sqlite3.Connection, query: str) -> Asked:
-    proposal = Planner(connection, 210).propose(parse_himalaya(query).filter)
+    proposal = Planner(connection, 210, Lexicon(connection)).propose(parse_himalaya(query).filter)
     assert proposal is not None
     assert proposal.text is not None
     return proposal.text

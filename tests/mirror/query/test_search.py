@@ -15,6 +15,7 @@ from mirror.mirrored import MirroredMessage
 from mirror.query import costs, progress, search
 from mirror.query.criteria import parse_criteria
 from mirror.query.himalaya import parse_himalaya
+from mirror.query.lexicon import Lexicon
 from mirror.query.order import Position
 from mirror.query.plan import Planner
 from mirror.query.reader import Reader
@@ -143,7 +144,9 @@ def test_hits_are_sorted_where_ties_of_the_first_key_would_all_be_walked(mirror:
     scope = costs.Scope(folder=1, messages=3_000, total=3_000)
     hits = 400
     with Reader(mirror) as reader:
-        asked = Planner(reader._connection, 3_000).propose(parse_himalaya("body needle").filter)
+        asked = Planner(reader._connection, 3_000, Lexicon(reader._connection)).propose(
+            parse_himalaya("body needle").filter
+        )
     assert asked is not None
     by_index = costs.index(scope, asked, hits, costs.TEST)
     assert costs.key(scope, hits, 10, sorters=1) > by_index
