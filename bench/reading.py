@@ -13,6 +13,7 @@ from server.app import Parts
 from server.auth import Authenticator
 from server.live import LiveSettings
 from server.relay import Relay, relay_tools
+from server.said import as_json
 from server.state.store import State
 from server.tool import Tool
 
@@ -31,8 +32,12 @@ class Tools:
 
     def call(self, profile: str, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """A tool's answer."""
-        answer: Any = self._tools[tool].call(self._callers[profile], arguments).value
-        return dict(answer)
+        answer: Mapping[str, Any] = json.loads(self.text(profile, tool, arguments))
+        return answer
+
+    def text(self, profile: str, tool: str, arguments: Mapping[str, Any]) -> str:
+        """The same as the JSON that a client gets."""
+        return as_json(self._tools[tool].call(self._callers[profile], arguments).value)
 
 
 @contextmanager
@@ -61,7 +66,7 @@ def in_process(installation: Installation, asked: Sequence[Ask], calls: int) -> 
             for ask in asked:
                 arguments = ask.arguments[number % len(ask.arguments)]
                 began = time.perf_counter()
-                json.dumps(tools.call(ask.profile, ask.tool, arguments), ensure_ascii=False)
+                tools.text(ask.profile, ask.tool, arguments)
                 taken[ask.name].append(time.perf_counter() - began)
     figures = [latency(name, seconds) for name, seconds in taken.items()]
     note = "From the tool's arguments to its answer as JSON: arguments checked, folder rules, policy, one page of 20."

@@ -18,8 +18,9 @@ from server.auth import Caller
 from server.brief_call import NotBrief, time_left, will_take_long
 from server.key import DataKey
 from server.mirrors import Mirrors
-from server.policy import Access, Sight, folder_access, shows_true_size, shows_whole, view, visible
+from server.policy import Access, Seen, Sight, folder_access, shows_true_size, shows_whole, view, visible
 from server.redaction.markers import told
+from server.remembered import Remembered
 from server.seal import NotSealed, Seal
 
 _BRIEF_ROWS = 100
@@ -46,6 +47,7 @@ class Mailbox:
     reader: Reader
     seal: Seal
     now: datetime
+    seen: Seen
 
     def folders(self) -> list[FolderState]:
         """The folders that may be read, in the mirror's order; containers that hold no mail are left out."""
@@ -81,9 +83,10 @@ class Mailbox:
     def page(self, folder: FolderState, query: Query | None, after: Position | None, limit: int) -> Page:
         """The next messages of a folder that match."""
         policy = self.caller.policy.content
-        restricted = view(policy, self.now, query)
-        since = None if policy.max_age is None else self.now - policy.max_age
         is_whole = shows_whole(policy, query)
+        # Texts are too long to be remembered.
+        restricted = view(policy, self.now, query, self.seen if is_whole else None)
+        since = None if policy.max_age is None else self.now - policy.max_age
         if limit > _BRIEF_ROWS or (restricted is not None and not is_whole):
             will_take_long()
         within = time_left()
@@ -105,8 +108,10 @@ class Mailbox:
             raise NotBrief from None
         if page.is_cut and within is not None:
             raise NotBrief
-        seen = page.messages if restricted is not None else map(Sight(policy, self.now), page.messages)
-        return replace(page, messages=[told(message, policy) for message in seen if message is not None])
+        sight = Sight(policy, self.now, self.seen)
+        seen = page.messages if restricted is not None else map(sight, page.messages)
+        shown = [message for message in seen if message is not None]
+        return replace(page, messages=[told(message, policy) for message in shown] if policy.rewrites else shown)
 
     def message(self, folder: FolderState, uid: str) -> MirroredMessage:
         """The message behind a virtual uid, with its text where that is mirrored. Raises NoSuchMessage."""
@@ -146,6 +151,7 @@ class Mailboxes:
     def __init__(self, mirrors: Mirrors, key: DataKey) -> None:
         self.mirrors = mirrors
         self._key = key
+        self._seen: Seen = Remembered()
         self._seals: dict[tuple[bytes, str, str, str], Seal] = {}
 
     @contextmanager
@@ -153,7 +159,7 @@ class Mailboxes:
         """The caller's mailbox for the length of a block. Raises MirrorAbsent."""
         self.mirrors.presence.show()
         with self.mirrors.reading(caller.user, caller.provider) as reader:
-            yield Mailbox(caller, reader, self.seal(caller), datetime.now(UTC))
+            yield Mailbox(caller, reader, self.seal(caller), datetime.now(UTC), self._seen)
 
     def seal(self, caller: Caller) -> Seal:
         """What seals and opens this identity's uids, cursors and attachment ids."""

@@ -1,6 +1,7 @@
 """Open mirrors for reading: a few connections per mirror, kept between requests."""
 
 import logging
+import os
 import sqlite3
 import threading
 from collections import OrderedDict
@@ -13,6 +14,7 @@ from config.identity import mirror_folder
 from mirror.errors import MirrorCorrupt, StoreError
 from mirror.presence import Presence
 from mirror.query.reader import Reader
+from mirror.query.recent import Recent
 from mirror.store import Store
 from mirror.wake import wake
 from server.brief_call import will_take_long
@@ -38,24 +40,32 @@ class Mirrors:
         self.presence = Presence(data_dir)
         self._data_dir = data_dir
         self._lock = threading.Lock()
+        self._recent = Recent()
+        self._paths: dict[tuple[str, str], str] = {}
         self._pools: OrderedDict[tuple[str, str], _Pool] = OrderedDict()
 
     def folder(self, user: str, provider: str) -> Path:
         """The folder that holds one mirror."""
         return mirror_folder(self._data_dir, user, provider)
 
+    def _path(self, user: str, provider: str) -> str:
+        """The file of one mirror."""
+        if (user, provider) not in self._paths:
+            self._paths[user, provider] = str(self.folder(user, provider) / "mirror.db")
+        return self._paths[user, provider]
+
     @contextmanager
     def reading(self, user: str, provider: str) -> Iterator[Reader]:
         """A reader of this mirror for the length of a block. Raises MirrorAbsent."""
-        path = self.folder(user, provider) / "mirror.db"
+        path = self._path(user, provider)
         try:
-            inode = path.stat().st_ino
+            inode = os.stat(path).st_ino
         except OSError:
             inode = 0
         reader = self._take((user, provider), inode)
         if reader is None:
             will_take_long()
-            reader = Reader(path)
+            reader = Reader(Path(path), recent=self._recent)
         try:
             yield reader
         except (sqlite3.Error, MirrorCorrupt):

@@ -20,6 +20,7 @@ from mirror.message import MAX_MESSAGE, Attachment
 from mirror.mirrored import FolderState, MirroredMessage
 from mirror.query.tree import Query, Size, conditions
 from server.redaction.rewriting import rewriting_of
+from server.remembered import Remembered
 from server.spelling import allows, denies_sender, denies_subject, matches, narrow_form
 
 Access = Literal["hidden", "read", "write"]
@@ -96,11 +97,19 @@ def visible(message: MirroredMessage, policy: ContentPolicy, now: datetime) -> M
     return Sight(policy, now)(message)
 
 
-class Sight:
-    """`visible` for many messages, with what depends on the policy alone worked out once."""
+Seen = Remembered[MirroredMessage | None]
+"""What policies showed of messages, their age apart."""
 
-    def __init__(self, policy: ContentPolicy, now: datetime) -> None:
+
+class Sight:
+    """`visible` for many messages, with what depends on the policy alone worked out once.
+
+    seen: where what is shown of a message is found again, for messages that come often.
+    """
+
+    def __init__(self, policy: ContentPolicy, now: datetime, seen: Seen | None = None) -> None:
         self._policy = policy
+        self._seen = seen
         self._oldest = None if policy.max_age is None else now - policy.max_age
         self._rewriting = rewriting_of(policy)
         self._is_whole = shows_true_size(policy)
@@ -114,6 +123,17 @@ class Sight:
             return message if message.html is None or policy.html else message._replace(html=None)
         if self._oldest is not None and message.internaldate < self._oldest:
             return None
+        if self._seen is None:
+            return self._shown(message)
+        known = self._seen.find((policy, message))
+        if known is not None:
+            return known[0]
+        shown = self._shown(message)
+        self._seen.keep([((policy, message), shown)])
+        return shown
+
+    def _shown(self, message: MirroredMessage) -> MirroredMessage | None:
+        policy = self._policy
         if not _sender_allowed(message, policy) or denies_subject(policy.subject_deny, message.subject):
             return None
         changes: dict[str, Any] = {}
@@ -165,12 +185,12 @@ def _may_be_told(finding: str, policy: ContentPolicy, has_all_attachments: bool)
 
 
 def view(
-    policy: ContentPolicy, now: datetime, query: Query | None = None
+    policy: ContentPolicy, now: datetime, query: Query | None = None, seen: Seen | None = None
 ) -> Callable[[MirroredMessage], MirroredMessage | None] | None:
     """`visible` for a query to be computed from, None when the query's answer does not depend on it."""
     if not restricts(policy) and not (_asks_for_size(query) and not shows_true_size(policy)):
         return None
-    return Sight(policy, now)
+    return Sight(policy, now, seen)
 
 
 def _sender_allowed(message: MirroredMessage, policy: ContentPolicy) -> bool:

@@ -12,6 +12,7 @@ from mirror.query.himalaya import parse_himalaya
 from mirror.query.order import Position
 from server.audit.log import Audit
 from server.auth import Caller
+from server.envelopes import Envelopes
 from server.links import Links
 from server.mailbox import Mailbox, Mailboxes, NoSuchMessage, ReadOnly
 from server.outbound import Draft, Outbound, plain_addresses
@@ -26,11 +27,11 @@ from server.relay_arguments import (
     SendMessage,
     UpdateMessageFlags,
 )
+from server.said import Written, as_json
 from server.seal import NotSealed, TooLongToSeal
 from server.shown import (
     FLAGS,
     MESSAGE_PEOPLE,
-    envelope,
     fair_share,
     flag_names,
     headers,
@@ -64,6 +65,7 @@ class Relay:
         self._mailboxes = mailboxes
         self._outbound = outbound
         self._url = url
+        self._envelopes = Envelopes()
         self._reading = Reading(mailboxes)
 
     def list_folders(self, caller: Caller, _: ListFolders) -> Answer:
@@ -81,34 +83,30 @@ class Relay:
             **how_far_back(known.back_to),
         }
 
-    def list_messages(self, caller: Caller, asked: ListMessages) -> Answer:
+    def list_messages(self, caller: Caller, asked: ListMessages) -> Written:
         """One page of a folder."""
         return self._page(caller, "list_messages", asked.folder, (asked.query or "").strip(), asked.cursor)
 
-    def search_messages(self, caller: Caller, asked: SearchMessages) -> Answer:
+    def search_messages(self, caller: Caller, asked: SearchMessages) -> Written:
         """One page of what matches in a folder."""
         if not asked.query.strip():
             raise Declined('argument "query" must not be empty; to list a folder without one, use list_messages')
         return self._page(caller, "search_messages", asked.folder, asked.query.strip(), asked.cursor)
 
-    def _page(self, caller: Caller, tool: str, folder_name: str, text: str, cursor: str | None) -> Answer:
+    def _page(self, caller: Caller, tool: str, folder_name: str, text: str, cursor: str | None) -> Written:
         with self._open(caller) as mailbox:
             folder = mailbox.folder(folder_name)
             query = parse_himalaya(text) if text else None
             bound_to = _binding(mailbox, tool, folder, text)
             page = mailbox.page(folder, query, _position(mailbox, cursor, bound_to), PAGE)
-            answer: dict[str, object] = {
-                "messages": [
-                    envelope(uid, message)
-                    for uid, message in zip(mailbox.uids(page.messages), page.messages, strict=True)
-                ],
-                **_freshness(folder),
-            }
+            envelopes = self._envelopes.of(mailbox.seal, mailbox.reader.epoch, page.messages)
+            rest = _freshness(folder)
             if page.after is not None:
-                answer["next_cursor"] = mailbox.seal.cursor(page.after, bound_to)
+                rest["next_cursor"] = mailbox.seal.cursor(page.after, bound_to)
             if page.searched_back_to is not None:
-                answer["searched_back_to"] = instant(page.searched_back_to)
-            return answer
+                rest["searched_back_to"] = instant(page.searched_back_to)
+            text = f'{{"messages":[{",".join(envelopes)}],{as_json(rest)[1:]}'
+            return Written(text, {"messages": len(envelopes)})
 
     def read_message(self, caller: Caller, asked: ReadMessage) -> Answer:
         """One message with its body."""

@@ -6,6 +6,21 @@ from dataclasses import dataclass, field
 
 from mcp.types import CallToolResult, RequestId, TextContent
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An answer that is JSON already. counts: how many of each thing it gives out."""
+
+    text: str
+    counts: Mapping[str, int]
+
+
+def as_json(value: object) -> str:
+    """A value as the one line of JSON that clients get."""
+    return value.text if isinstance(value, Written) else _ENCODE(value)
+
 
 @dataclass(frozen=True, slots=True)
 class Said:

@@ -37,7 +37,7 @@ from server.auth import Caller
 from server.brief_call import NotBrief, briefly, will_take_long
 from server.live import ConfigurationLost
 from server.long_call import Abandoned, on_thread, wants_steps
-from server.said import Said
+from server.said import Said, Written, as_json
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,6 @@ READING_THREADS = 4
 """Calls of a tool set that read for long at once. More gain nothing on one interpreter, and each needs a reader."""
 CHANGING_THREADS = 32
 """Calls that send or change at once: they wait for mail servers, and reads go on beside them."""
-_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _MAX_PROBLEMS = 5
 _MAX_NAME_CHARS = 64
 
@@ -136,7 +135,7 @@ class Tool(Generic[A]):
     title: str
     description: str
     arguments: type[A]
-    run: Callable[[Caller, A], Answer | Noted]
+    run: Callable[[Caller, A], Answer | Written | Noted]
     annotations: ToolAnnotations
     granted: Callable[[Profile], bool] = _always
     is_brief: Callable[[Profile], bool] = _never
@@ -328,6 +327,8 @@ def failed(what: str, exc: BaseException) -> str:
 
 def _counts(answer: object) -> dict[str, int]:
     """How many of each thing an answer gives out."""
+    if isinstance(answer, Written):
+        return dict(answer.counts)
     if isinstance(answer, list):
         return {"items": len(answer)}
     named = answer.items() if isinstance(answer, Mapping) else ()
@@ -341,11 +342,6 @@ def _unknown() -> MCPError:
 def _check_offered(tool: Tool[Any], caller: Caller) -> None:
     if not tool.is_offered(caller.policy):
         raise _unknown()
-
-
-def as_json(value: object) -> str:
-    """A value as the one line of JSON that clients get."""
-    return _ENCODE(value)
 
 
 def _place(exc: BaseException) -> str:

@@ -20,6 +20,7 @@ from mirror.query.lexicon import Lexicon
 from mirror.query.messages import Messages
 from mirror.query.order import Position
 from mirror.query.progress import Progress
+from mirror.query.recent import Recent
 from mirror.query.searching import Loader, Page, Searching, View
 from mirror.query.tree import Node, OneOf, Positions, Query, conditions, replace_nodes
 from mirror.schema import is_outdated
@@ -28,11 +29,14 @@ from mirror.schema import is_outdated
 class Reader:
     """One read-only connection to one mirror's file.
 
-    Raises MirrorAbsent when there is no file, or none that was set up yet, or set up anew: "not mirrored yet".
+    recent: where messages that pages showed are kept. Raises MirrorAbsent when there is no file, or none that was set
+    up yet, or set up anew: "not mirrored yet".
     """
 
-    def __init__(self, path: Path, *, deadline: float = 2.0) -> None:
+    def __init__(self, path: Path, *, deadline: float = 2.0, recent: Recent | None = None) -> None:
         self._deadline = deadline
+        self._recent = recent
+        self._itself = object()
         if not path.is_file():
             raise MirrorAbsent("this mailbox is not mirrored yet")
         try:
@@ -83,7 +87,7 @@ class Reader:
         Raises QueryTooSlow.
         """
         with self._reading():
-            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+            version = self._version()
             if self._folders is None or self._folders[0] != version:
                 with self._limited(within):
                     self._folders = (version, [rows.folder(row) for row in self._connection.execute(_FOLDERS)])
@@ -245,9 +249,25 @@ class Reader:
             with self._progress.paused():
                 if with_all:
                     return self._messages.whole(scope.folder, ids, with_headers=True)
-                return self._messages.listed(scope.folder, ids, octets=octets)
+                if self._recent is None or len(ids) > _KEPT_OF_A_PAGE:
+                    return self._messages.listed(scope.folder, ids, octets=octets)
+                return self._listed(self._recent, scope.folder, ids, octets=octets)
 
         return load
+
+    def _listed(self, recent: Recent, folder_id: int, ids: list[int], *, octets: bool) -> list[MirroredMessage]:
+        snapshot = (self._itself, self._version(), folder_id, octets)
+        known = recent.of(snapshot, ids)
+        if missing := [each for each in ids if each not in known]:
+            loaded = self._messages.listed(folder_id, missing, octets=octets)
+            recent.keep(snapshot, loaded)
+            known.update((message.id, message) for message in loaded)
+        return [known[each] for each in ids if each in known]
+
+    def _version(self) -> int:
+        """Another number whenever somebody has changed the file, of the snapshot that is being read."""
+        (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        return int(version)
 
 
 def _indexes(node: Positions, count: int) -> Iterator[int]:
@@ -301,3 +321,5 @@ _COUNT = """
     """
 _TOTAL = "SELECT max(id) FROM message"
 _SCOPE_SECONDS = 60.0
+_KEPT_OF_A_PAGE = 100
+"""Messages of a page up to which they are kept: a longer one would leave nothing of the others."""

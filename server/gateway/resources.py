@@ -26,7 +26,8 @@ from server.audit.log import Audit
 from server.auth import Caller
 from server.gateway.arguments import ListAccounts, ListFolders
 from server.gateway.reads import Reads
-from server.tool import FAILED, Declined, Noted, as_json, failed
+from server.said import as_json
+from server.tool import FAILED, Declined, Noted, failed
 
 ACCOUNTS = Resource(
     uri="email://accounts",

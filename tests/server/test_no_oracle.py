@@ -38,6 +38,7 @@ from server.policy import visible
 from server.redaction.markers import told
 from server.relay import Relay
 from server.relay_arguments import ListMessages, ReadMessage, ReadMessages
+from server.said import Written
 from server.shown import envelope
 from server.state.store import State
 from server.tool import Declined
@@ -197,8 +198,8 @@ class Reading:
         while True:
             asked = ListMessages(folder="INBOX", query=query, cursor=cursor)
             try:
-                answer: Any = self.relay.list_messages(self.caller, asked)
-                cursor = answer.get("next_cursor")
+                answer = self.relay.list_messages(self.caller, asked)
+                cursor = json.loads(answer.text).get("next_cursor")
             except Declined:
                 cursor = None
             yield self._told(self.relay.list_messages, asked)
@@ -239,7 +240,8 @@ class Reading:
             return str(exc)
 
     def _mapped(self, value: Any) -> str:
-        return json.dumps(self._plain(value), sort_keys=True)
+        plain = self._plain(json.loads(value.text) if isinstance(value, Written) else value)
+        return json.dumps(plain, sort_keys=True)
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, list | tuple):
