@@ -4,6 +4,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cmp_to_key, partial
@@ -21,7 +22,7 @@ from mirror.query.himalaya import parse_himalaya
 from mirror.query.order import Position
 from mirror.query.reader import Reader
 from mirror.query.tree import Node, OneOf, Positions, Query, Sorter, evaluate, replace_nodes
-from tests.mirror.query.mailbox import Mail, build
+from tests.mirror.query.mailbox import Mail, add, build, connect
 
 View = Callable[[MirroredMessage], MirroredMessage | None]
 
@@ -244,7 +245,10 @@ def compare(path: Path, seed: int, queries: int) -> Counter[str]:
     """What there was to compare. Fails where an answer is not the scan's."""
     told: Counter[str] = Counter()
     rng = random.Random(seed)
-    build(path, [mail(rng) for _ in range(250)], ("INBOX", "Archive"), batch=40)
+    mails = [mail(rng) for _ in range(250)]
+    build(path, mails[:100], ("INBOX", "Archive"), batch=40)
+    with closing(connect(path)) as connection:
+        add(connection, mails[100:], batch=40, is_backlog=seed % 2 == 0)
     with Reader(path, deadline=60) as reader:
         scans = {folder: Scan(reader, folder) for folder in (1, 2)}
         for _ in range(queries):
