@@ -110,8 +110,7 @@ class Mailbox:
             raise NotBrief
         sight = Sight(policy, self.now, self.seen)
         seen = page.messages if restricted is not None else map(sight, page.messages)
-        shown = [message for message in seen if message is not None]
-        return replace(page, messages=[told(message, policy) for message in shown] if policy.rewrites else shown)
+        return replace(page, messages=[told(message, policy) for message in seen if message is not None])
 
     def message(self, folder: FolderState, uid: str) -> MirroredMessage:
         """The message behind a virtual uid, with its text where that is mirrored. Raises NoSuchMessage."""
