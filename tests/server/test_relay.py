@@ -565,7 +565,7 @@ def test_a_fault_of_ours_gives_a_reference_that_is_in_the_log_and_nothing_else(
     def broken(*_: object) -> None:
         raise RuntimeError("Attack at dawn /etc/passwd")
 
-    monkeypatch.setattr("server.relay.envelope", broken)
+    monkeypatch.setattr("server.envelopes.envelope", broken)
     answer = door.caller().call("list_messages", folder="INBOX")
     assert answer.is_error
     reference = answer.text.removeprefix("Internal error, reference ").partition(".")[0]
