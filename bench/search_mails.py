@@ -18,7 +18,7 @@ from pathlib import Path
 
 from mirror.database import connect
 from mirror.fold import FOLD_VERSION, fold, fold_keeping_separators
-from mirror.query import merging, words
+from mirror.query import lacking, merging, words
 from mirror.query.vocabulary import Vocabulary
 from mirror.schema import SPILL_BITS, migrate
 from mirror.terms import Terms, terms_of
@@ -187,6 +187,8 @@ def build(path: Path, mails: Mails) -> Built:
             computing += time.process_time() - computed
         stored, computed = time.perf_counter(), time.process_time()
         for _ in merging.steps(connection):
+            pass
+        while lacking.fill(connection):
             pass
         indexing += time.perf_counter() - stored
         computing += time.process_time() - computed

@@ -8,7 +8,8 @@ word.subjects and word.people count the contents with the word in the subject an
 word.documents is an estimate of all, for plans only: a word starts with 1, and one batch in SAMPLE adds its contents
 SAMPLE times. Counting every batch would write a page of the table for nearly every word of every mail.
 
-What is done to the full text is done to the index of header lines (mirror.query.lines) in the same transaction.
+What is done to the full text is done to the index of header lines (mirror.query.lines) and to the contents that lack a
+universal word (mirror.query.lacking) in the same transaction.
 
 Contents without text (state < 2) are in none; a Reader tests their envelopes directly.
 """
@@ -20,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from mirror.fold import people
-from mirror.query import lines
+from mirror.query import lacking, lines
 from mirror.query.vocabulary import Vocabulary
 from mirror.terms import Indexed, terms_of
 
@@ -46,6 +47,7 @@ def add(connection: sqlite3.Connection, contents: Sequence[Indexed], vocabulary:
         [(content, *terms[:5]) for content, terms in contents],
     )
     lines.add(connection, contents)
+    lacking.add(connection, contents)
     words = [terms.words.split() for _, terms in contents]
     fresh = vocabulary.fresh(connection, set().union(*words))
     last = connection.execute("SELECT coalesce(max(id), 0) FROM word").fetchone()
@@ -60,6 +62,8 @@ def add(connection: sqlite3.Connection, contents: Sequence[Indexed], vocabulary:
             "UPDATE word SET documents = documents + ?2 WHERE term = ?1",
             [(word, count * SAMPLE) for word, count in sorted(documents.items())],
         )
+        likely = [word for word, count in documents.items() if lacking.may_be_universal(count, len(contents))]
+        lacking.notice(connection, contents, likely)
     connection.execute(
         "INSERT INTO word_trigram (rowid, term) SELECT id, term FROM word WHERE id > ? AND length(term) >= 3", last
     )
@@ -74,6 +78,7 @@ def unindex(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
         [(content, *terms[:5]) for content, terms in contents],
     )
     lines.take(connection, contents)
+    lacking.take(connection, content_ids)
     connection.executemany(_TAKE, _shown(contents))
     for word in sorted(set().union(*(terms.words.split() for _, terms in contents))):
         row = connection.execute(_RARE, (word, _SURELY_USED)).fetchone()
@@ -100,6 +105,7 @@ def rebuild(connection: sqlite3.Connection, batch: int = 250) -> Iterator[int]:
     for statement in _EMPTY:
         connection.execute(statement)
     lines.empty(connection)
+    lacking.empty(connection)
     ids = [row[0] for row in connection.execute("SELECT id FROM content WHERE state >= 2 ORDER BY id")]
     for start in range(0, len(ids), batch):
         index(connection, ids[start : start + batch])
