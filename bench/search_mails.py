@@ -18,7 +18,7 @@ from pathlib import Path
 
 from mirror.database import connect
 from mirror.fold import FOLD_VERSION, fold, fold_keeping_separators
-from mirror.query import lacking, merging, words
+from mirror.query import fresh_words, lacking, merging, words
 from mirror.query.vocabulary import Vocabulary
 from mirror.schema import SPILL_BITS, migrate
 from mirror.terms import Terms, terms_of
@@ -175,21 +175,29 @@ def build(path: Path, mails: Mails) -> Built:
             insert(connection, ids, batch, uid)
             uid += len(batch)
             stored, computed = time.perf_counter(), time.process_time()
-            words.add(
-                connection, [(content, _terms(mail)) for content, mail in zip(ids, batch, strict=True)], vocabulary
-            )
+            terms = [(content, _terms(mail)) for content, mail in zip(ids, batch, strict=True)]
+            words.add(connection, terms, vocabulary, is_backlog=True)
             if between.is_due():
                 between.step(connection)
             connection.execute("COMMIT")
+            if fresh_words.are_many(connection):
+                connection.execute("BEGIN IMMEDIATE")
+                for _ in fresh_words.take_in(connection):
+                    connection.execute("COMMIT")
+                    connection.execute("BEGIN IMMEDIATE")
+                connection.execute("COMMIT")
             generating += generated - began
             storing += stored - generated
             indexing += time.perf_counter() - stored
             computing += time.process_time() - computed
         stored, computed = time.perf_counter(), time.process_time()
+        connection.execute("BEGIN IMMEDIATE")
         for _ in merging.steps(connection):
-            pass
+            connection.execute("COMMIT")
+            connection.execute("BEGIN IMMEDIATE")
         while lacking.fill(connection):
             pass
+        connection.execute("COMMIT")
         indexing += time.perf_counter() - stored
         computing += time.process_time() - computed
         connection.execute(

@@ -2,7 +2,9 @@
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -10,9 +12,10 @@ from config.provider import SyncRule
 from mirror.batches import AHEAD, Batches
 from mirror.budget import Budget
 from mirror.errors import UpstreamBroken, UpstreamRefused, in_plain_words
-from mirror.fetching import Fetching
+from mirror.fetching import Fetching, Request
 from mirror.mirrored import State
 from mirror.parsing import Crash, Parsers
+from mirror.record import EnvelopeRecord
 from mirror.report import Progress, Report
 from mirror.store import FolderRow, Hole, Store
 from mirror.upstream import PIECE, Upstream
@@ -40,6 +43,10 @@ CLEAN_AT_ONCE = 50
 RECENT = timedelta(days=1)
 """Mail that arrived so lately is fetched although the day's limit is reached."""
 _ABOVE_ALL = 2**62
+_Reading = Callable[[], list[EnvelopeRecord | Crash]]
+"""Waits for envelopes."""
+_Read = tuple[Sequence[Hole], _Reading]
+"""Messages whose headers came, and what waits for these to be parsed."""
 
 
 class Backfill:
@@ -74,6 +81,7 @@ class Backfill:
         self._budget = budget
         self._is_spent = False
         self._failed: set[int] = set()
+        self._begun: set[int] = set()
 
     def fill(self, until: float) -> bool:
         """Fetch headers and texts until then (monotonic clock). Whether something is left to fetch."""
@@ -86,10 +94,8 @@ class Backfill:
         if self._batches.done < FIRST_TEXTS and any(map(self.lacks_headers, folders)):
             self._add_texts(folders, until, FIRST_TEXTS - self._batches.done)
         for folder in folders:
-            while not self._over(until) and self.lacks_headers(folder):
-                if not self._guarded(folder, partial(self.add_headers, folder)):
-                    break
-                self._add_wanted(folders)
+            if not self._over(until) and self.lacks_headers(folder):
+                self._guarded(folder, partial(self._add_all_headers, folder, folders, until))
         self._add_texts(folders, until)
         self._store.settle(lambda: not self._over(until))
         self._report.waiting = self._count_holes(folders) if self._is_spent else 0
@@ -144,16 +150,40 @@ class Backfill:
             )
         return False
 
-    def add_headers(self, folder: FolderRow, limit: int = HEADERS_AT_ONCE) -> bool:
-        """Headers of the newest messages of a folder that lack them. Whether there were such messages."""
-        holes = self._holes(folder, State.HEADERS, limit)
-        if not holes:
-            return False
-        blocks = self._fetching.headers(folder, holes)
-        came = [hole for hole in holes if hole.uid in blocks]
-        envelopes = self._parsers.envelopes([blocks[hole.uid] for hole in came])
+    def _add_all_headers(self, folder: FolderRow, folders: Sequence[FolderRow], until: float) -> bool:
+        """Headers of a folder until then: asked for ahead, and parsed while those ahead of them are stored."""
+        asked: deque[Request] = deque()
+        parsed: deque[tuple[Request, _Read]] = deque()
+        under_way: set[int] = set()
+        while True:
+            wanted = [] if self._over(until) else self._holes(folder, State.HEADERS, HEADERS_AT_ONCE, under_way)
+            if wanted:
+                self._add_wanted(folders)
+                asked.append(self._fetching.ask_headers(folder, wanted))
+                under_way.update(hole.content for hole in wanted)
+            if asked and (not wanted or len(asked) > 1):
+                request = asked.popleft()
+                parsed.append((request, self._read_headers(request)))
+            if parsed and (not asked or len(parsed) > 1):
+                request, read = parsed.popleft()
+                self._set_headers(*read)
+                under_way.difference_update(hole.content for hole in request.holes)
+            elif not (wanted or asked):
+                return True
+
+    def _add_headers(self, folder: FolderRow, limit: int) -> None:
+        """Headers of the newest messages of a folder that lack them."""
+        if holes := self._holes(folder, State.HEADERS, limit):
+            self._set_headers(*self._read_headers(self._fetching.ask_headers(folder, holes)))
+
+    def _read_headers(self, request: Request) -> _Read:
+        blocks = self._fetching.headers(request)
+        came = [hole for hole in request.holes if hole.uid in blocks]
+        return came, self._parsers.envelopes_later([blocks[hole.uid] for hole in came])
+
+    def _set_headers(self, came: Sequence[Hole], reading: _Reading) -> None:
         usable = []
-        for hole, envelope in zip(came, envelopes, strict=True):
+        for hole, envelope in zip(came, reading(), strict=True):
             if isinstance(envelope, Crash):
                 self._batches.check_parsers()
                 # The texts' stage parses it alone, and decides.
@@ -162,13 +192,22 @@ class Backfill:
             else:
                 usable.append((hole.content, envelope))
         self._store.set_envelopes(usable)
-        return True
+
+    def add_first(self, folder_id: int) -> None:
+        """The newest of a large folder, before its other messages are enumerated; of a first sync FIRST_TEXTS."""
+        folder = self._store.folder(folder_id)
+        if folder is None:
+            return
+        self.add_newest(folder)
+        if self._batches.done < FIRST_TEXTS:
+            self._add_texts([folder], math.inf, FIRST_TEXTS - self._batches.done)
 
     def add_newest(self, folder: FolderRow) -> None:
-        """The newest of a folder of which much is missing, before the other folders are enumerated."""
-        if not self.lacks_headers(folder):
+        """The newest of a folder of which much is missing, before the other folders are enumerated; once."""
+        if folder.id in self._begun or not self.lacks_headers(folder):
             return
-        self.add_headers(folder, NEWEST_HEADERS)
+        self._begun.add(folder.id)
+        self._add_headers(folder, NEWEST_HEADERS)
         small = [hole for hole in self._holes(folder, State.TEXT, NEWEST_TEXTS) if hole.size <= PIECE]
         if small and (left := self._budget.left(self._batches.rate, self._batches.ahead)):
             self._batches.add_at_once(folder, _within(small, min(BATCH_BYTES, left)))
@@ -198,8 +237,10 @@ class Backfill:
         holes = self._store.holes(folder.id, State.TEXT, SKIP_HEADERS_BELOW, since=self._since)
         return len(holes) == SKIP_HEADERS_BELOW
 
-    def _holes(self, folder: FolderRow, below: State, limit: int) -> list[Hole]:
-        passed = self._batches.in_flight | self._fetching.missed
+    def _holes(
+        self, folder: FolderRow, below: State, limit: int, under_way: AbstractSet[int] = frozenset()
+    ) -> list[Hole]:
+        passed = self._batches.in_flight | self._fetching.missed | under_way
         if below == State.HEADERS:
             passed |= self._fetching.missed_headers
         since = self._since

@@ -38,9 +38,16 @@ class Fetching:
         self.missed: set[int] = set()
         self.missed_headers: set[int] = set()
 
-    def headers(self, folder: FolderRow, holes: Sequence[Hole]) -> dict[int, bytes]:
+    def ask_headers(self, folder: FolderRow, holes: Sequence[Hole]) -> Request:
+        """Ask for the headers of each hole's message without waiting for them; headers gives what came."""
+        self._folders[folder.raw] = folder
+        upstream = self._opened(folder)
+        return Request(folder, holes, holes, upstream, upstream.ask_headers([hole.uid for hole in holes]))
+
+    def headers(self, request: Request) -> dict[int, bytes]:
         """The header block of each hole's message, by uid."""
-        found = self._halving(folder, holes, lambda upstream, uids: upstream.headers(uids))
+        folder, holes = request.folder, request.holes
+        found = self._halving(folder, holes, lambda upstream, uids: upstream.headers(uids), request)
         self.missed_headers.update(hole.content for hole in holes if hole.uid not in found)
         self._harvest(folder)
         return found

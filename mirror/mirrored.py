@@ -59,7 +59,8 @@ class AccountState:
     the first pass ended. error: why the last one failed, in plain words and what to do, or "".
     throttled_until: the server asked to be left alone until then. logins_refused: how often in a row. bytes_today,
     bytes_total: received in this UTC day, and ever. daily_bytes: the day's limit, 0 for none. bytes_pending: of mail
-    still to fetch. done_by: when that will have been fetched, None when it cannot be told.
+    still to fetch. done_by: when that will have been fetched, None when it cannot be told. lines_indexed: whether the
+    index has the header lines of every content; those of a mirror that an older version made are taken in bit by bit.
     """
 
     rung: str
@@ -74,6 +75,7 @@ class AccountState:
     daily_bytes: int
     bytes_pending: int
     done_by: datetime | None
+    lines_indexed: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,6 +269,10 @@ class Parsers:
         """Each header block read, in order."""
         return self._spread("envelope", blocks)
 
+    def envelopes_later(self, blocks: Sequence[bytes]) -> Callable[[], list[EnvelopeRecord | Crash]]:
+        """As `envelopes`, but begun only: what is returned waits for it."""
+        return self._begin("envelope", blocks)
+
     def contents(self, raws: Sequence[Raw], largest: int = 0) -> list[Record | Crash]:
         """Each raw message read, in order, with its attachments of at most so many octets."""
         return self._spread("content", [(raw, largest) for raw in raws])

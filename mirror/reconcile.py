@@ -14,7 +14,9 @@ from mirror.upstream import Upstream
 logger = logging.getLogger(__name__)
 
 ENUMERATE_AT_ONCE = 2_000
-"""Messages asked for, and stored, at a time."""
+"""Messages asked for, and stored, at a time …"""
+ENUMERATE_FIRST = 600
+"""… but of a folder that is new so many of the newest, before all others."""
 RECONCILE_EVERY = 3_600.0
 """Seconds after which every message of a changed folder is compared on servers without CONDSTORE."""
 RECONCILE_SELDOM = 86_400.0
@@ -26,6 +28,8 @@ _TRIES = 3
 
 class Reconciliation:
     """One folder of one pass. renew: ends the session at hand and makes another.
+
+    begun: called when the newest messages of a large new folder are known, and the others are still to be enumerated.
 
     upstream is the session at hand, another one when deletions had to be confirmed.
     """
@@ -40,6 +44,7 @@ class Reconciliation:
         parsers: Parsers,
         renew: Callable[[], Upstream],
         stop: Callable[[], bool] = lambda: False,
+        begun: Callable[[], None] = lambda: None,
     ) -> None:
         self._upstream = upstream
         self._store = store
@@ -48,6 +53,7 @@ class Reconciliation:
         self._parsers = parsers
         self._renew = renew
         self._stop = stop
+        self._begun = begun
         self._began = time.time()
         self._renewed = False
         self._deferred = False
@@ -181,12 +187,18 @@ class Reconciliation:
         )
 
     def _add(self, uids: Collection[int]) -> None:
-        ordered = sorted(uids)
+        ordered = sorted(uids, reverse=True)
+        if not self._folder.enumerated and len(ordered) > ENUMERATE_AT_ONCE:
+            newest, ordered = ordered[:ENUMERATE_FIRST], ordered[ENUMERATE_FIRST:]
+            self._add_listed(newest)
+            self._begun()
         for start in range(0, len(ordered), ENUMERATE_AT_ONCE):
             if self._stop():
                 return
-            listed = self._upstream.enumerate_uids(ordered[start : start + ENUMERATE_AT_ONCE])
-            self._report.new += self._store.add_listed(self._folder.id, listed)
+            self._add_listed(ordered[start : start + ENUMERATE_AT_ONCE])
+
+    def _add_listed(self, uids: Sequence[int]) -> None:
+        self._report.new += self._store.add_listed(self._folder.id, self._upstream.enumerate_uids(uids))
 
     def _reopen(self) -> None:
         reopened = self._upstream.examine(self._folder.raw)

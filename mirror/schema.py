@@ -20,9 +20,13 @@ running      how a parse was under way: 0 not, 1 in a batch, 4 among few, 2 alon
              few next time; 5 that was interrupted too, so alone.
 fts          external content over the view `folded`: fold() of the clean text, tokenizer ascii. The body is the first
              column: FTS5 writes two octets less for each of its words.
-word         every distinct word of fts, and how many contents have it at all (about), in the subject, among the people;
-             word_trigram finds words by three letters of them, and says nothing of where these stand.
+word         every distinct word of fts but for those in fresh_words, and how many contents have it at all (about), in
+             the subject, among the people; word_trigram finds words by three letters of them, and says nothing of where
+             these stand.
 trigram      the trigrams that word_trigram holds, read from it.
+fresh_words  a row for each transaction of a backlog: words of fts that word may lack, with blanks around each (amount:
+             how many); those that stand in subjects and among people; counts, as JSON, to be added to word's (subjects,
+             people, documents).
 line         FTS5 without content: pieces of the words in header lines (mirror.grams) of contents from mirror.lines_from
              on, which is lower than every id when none is left to take in.
 universal    words that nearly every text has, up to 12, and those that turned out not to be (lacking_from NULL); '' is
@@ -252,6 +256,21 @@ def hold_every_second_piece_of_header_lines(db: Database) -> None:
 def tell_trigrams(db: Database) -> None:
     """Which trigrams the words have, as a table that is read from their index and takes no room."""
     db.execute("CREATE VIRTUAL TABLE trigram USING fts5vocab(word_trigram, row)")
+
+
+@migrations()
+def put_fresh_words_aside(db: Database) -> None:
+    """Words that a backlog brings, before the table of words takes them in."""
+    db.execute(
+        "CREATE TABLE fresh_words ("
+        " id INTEGER PRIMARY KEY,"
+        " amount INTEGER NOT NULL,"
+        " words TEXT NOT NULL,"
+        " subjects TEXT NOT NULL,"
+        " people TEXT NOT NULL,"
+        " counts TEXT NOT NULL"
+        ") STRICT"
+    )
 
 
 @migrations()

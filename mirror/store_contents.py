@@ -6,7 +6,7 @@ TEXT is what is still to fetch, so that a sync can be cut at any point and resum
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +14,7 @@ from mirror.content_rows import drop_contents, earliest_id, read_envelope_record
 from mirror.database import in_slices, transaction
 from mirror.mirrored import State
 from mirror.query import lacking, lines, merging
+from mirror.query.fresh_words import are_many, take_in
 from mirror.query.vocabulary import Vocabulary
 from mirror.query.words import add, unindex
 from mirror.record import CONTENT_VERSION, EnvelopeRecord, Record
@@ -138,15 +139,31 @@ class StoredContents:
             try:
                 with transaction(self._connection) as db:
                     stored = [item for item in waiting[:count] if _store(db, *item)]
-                    add(db, [(content_id, record.terms) for content_id, _, record in stored], self._vocabulary)
+                    is_backlog = merging.are_put_off(db)
+                    terms = [(content_id, record.terms) for content_id, _, record in stored]
+                    add(db, terms, self._vocabulary, is_backlog=is_backlog)
             except BaseException:
                 self._vocabulary.forget()
                 raise
             self._adapt(time.monotonic() - began)
-            if self._between.is_due() and merging.are_put_off(self._connection):
-                with transaction(self._connection) as db:
-                    self._between.step(db)
+            if is_backlog:
+                self._work_off()
             del waiting[:count]
+
+    def _work_off(self) -> None:
+        """What the index puts off during a backlog, where it has become much."""
+        if self._between.is_due():
+            with transaction(self._connection) as db:
+                self._between.step(db)
+        if are_many(self._connection):
+            self._step_by_step(take_in(self._connection), lambda: True)
+
+    def _step_by_step(self, steps: Iterator[None], goes_on: Callable[[], bool]) -> None:
+        """Take steps, each in a transaction of its own, as long as there are some and it goes on."""
+        is_left = True
+        while is_left and goes_on():
+            with transaction(self._connection):
+                is_left = next(steps, False) is None
 
     def _adapt(self, seconds: float) -> None:
         """Let the next transaction take about as long as it may."""
@@ -165,11 +182,7 @@ class StoredContents:
         """Merge what a backlog left of the index, step by step, as long as it goes on."""
         if not merging.are_put_off(self._connection):
             return
-        left = merging.steps(self._connection)
-        is_left = True
-        while is_left and goes_on():
-            with transaction(self._connection):
-                is_left = next(left, False) is None
+        self._step_by_step(merging.steps(self._connection), goes_on)
 
     def index_lines(self) -> bool:
         """Take more into the parts of the index that are made behind the rest. Whether some are left.

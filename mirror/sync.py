@@ -34,11 +34,12 @@ Look
 
 Fill
 6.  What a reader waits for comes first, between any two batches. Then headers, so that listing works early (the newest
-    of a large folder, and a few texts, as soon as it is enumerated, and of a first sync FIRST_TEXTS before the other
-    headers), then texts, INBOX and newest first, a few batches of each folder in turn, from BATCH messages to twice
-    that, or BATCH_BYTES. A batch is asked for before the one ahead of it is read, so that the line is never idle (on
-    servers that bear it), and parsed while the one ahead of it is stored. A large message comes in pieces and goes
-    through a file to its parser: no process holds it but the parser.
+    of a large folder, and a few texts, as soon as it is enumerated; of a first sync FIRST_TEXTS before the other
+    headers, and before the older messages of a large folder are enumerated), then texts, INBOX and newest first, a few
+    batches of each folder in turn, from BATCH messages to twice that, or BATCH_BYTES. A batch is asked for before the
+    one ahead of it is read, so that the line is never idle (on servers that bear it), and parsed while the one ahead of
+    it is stored. A large message comes in pieces and goes through a file to its parser: no process holds it but the
+    parser.
 7.  The parse attempt is recorded before it starts. A batch during which this process died is parsed by tens, then one
     by one; a message that costs a child is stored with what can be read of it, and quarantined when that costs a child
     too. Before that is held against a message, a plain mail is parsed: when it fails as well, the fault is ours, and
@@ -68,6 +69,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from config.provider import SyncRule
 from mirror.backfill import BATCH, Backfill
@@ -292,6 +294,7 @@ class Pass:
             Reconciliation(
                 self.session(), self._store, folder, report,
                 parsers=self._parsers, renew=self._renewed, stop=self._stop,
+                begun=partial(self._backfill.add_first, folder.id),
             ).run()  # fmt: skip
             now = self._store.folder(folder.id)
             if now is not None and not folder.enumerated and not self._stop():

@@ -1,4 +1,4 @@
-"""What the index holds of a content: its folded columns, the distinct words in them, and of its header lines."""
+"""What the index holds of a content: its folded columns, and pieces of its header lines."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from mirror.grams import grams_of, lines_text
 
 
 class Terms(NamedTuple):
-    """The columns of the full text, folded; words: each distinct word of them once, with blanks between.
+    """The columns of the full text, folded.
 
     lines: what the index holds of the header lines (mirror.grams), with blanks between.
     """
@@ -18,16 +18,30 @@ class Terms(NamedTuple):
     sender: str
     recipient: str
     copied: str
-    words: str
     lines: str
+
+    @property
+    def words(self) -> list[str]:
+        """The words of all columns, as they come."""
+        return " ".join(self[:5]).split()
+
+    @property
+    def people(self) -> str:
+        """The columns of people."""
+        return f"{self.sender} {self.recipient} {self.copied}"
 
 
 def terms_of(text: str, subject: str, people: Sequence[str], headers: Sequence[tuple[str, str]]) -> Terms:
     """The terms of a content. people: the searchable text (`mirror.fold.people`) of From, To, Cc and Bcc."""
     sender, recipient, cc, bcc = people
-    columns = (fold(text), fold(subject), fold(sender), fold(recipient), fold(f"{cc} {bcc}"))
-    words = dict.fromkeys(" ".join(columns).split())
-    return Terms(*columns, " ".join(words), " ".join(grams_of(lines_text(headers))))
+    return Terms(
+        body=fold(text),
+        subject=fold(subject),
+        sender=fold(sender),
+        recipient=fold(recipient),
+        copied=fold(f"{cc} {bcc}"),
+        lines=" ".join(grams_of(lines_text(headers))),
+    )
 
 
 Indexed = tuple[int, Terms]

@@ -5,6 +5,8 @@ looked at before the SDK reads it; what only looks like one, in a mail to be sen
 one event, which every client can read as well.
 """
 
+from dataclasses import dataclass
+
 from starlette.types import Message, Receive, Scope
 
 _LOOKED_AT = 65_536
@@ -13,27 +15,36 @@ _ASKS = b'"progressToken"'
 _STREAM = b"text/event-stream"
 
 
-async def asks_for_steps(scope: Scope, receive: Receive) -> tuple[bool, Receive]:
-    """Whether a POST is to be answered with a stream, and a receive that gives out what was read to find that out."""
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A POST that was looked at. body: all of it, None when it is too long for that. receive: gives it out again."""
+
+    body: bytes | None
+    receive: Receive
+    asks_for_steps: bool
+
+
+async def look(scope: Scope, receive: Receive) -> Looked:
+    """Look at a POST, and see whether it is to be answered with a stream."""
     accepts = length = b""
     for name, value in scope["headers"]:
         if name == b"accept":
             accepts = value
         elif name == b"content-length":
             length = value
-    if _STREAM not in accepts or (length.isdigit() and int(length) > _LOOKED_AT):
-        return False, receive
+    if length.isdigit() and int(length) > _LOOKED_AT:
+        return Looked(None, receive, asks_for_steps=False)
     held: list[Message] = []
     body = b""
-    while len(body) <= _LOOKED_AT:
+    is_whole = False
+    while len(body) <= _LOOKED_AT and not is_whole:
         message = await receive()
         held.append(message)
         body += message.get("body", b"")
-        if message["type"] != "http.request" or not message.get("more_body"):
-            break
+        is_whole = message["type"] != "http.request" or not message.get("more_body")
     held.reverse()
 
     async def replayed() -> Message:
         return held.pop() if held else await receive()
 
-    return _ASKS in body, replayed
+    return Looked(body if is_whole else None, replayed, _STREAM in accepts and _ASKS in body)

@@ -8,7 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 from urllib.parse import urlsplit
 
-from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
@@ -21,10 +20,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from config.identity import Server as Place
-from server.answering import asks_for_steps
+from server.answering import look
 from server.attachments import Attachments
 from server.audit.log import Audit
 from server.auth import Authenticator, Caller, current_caller
+from server.brief_call import NotBrief, given_up
 from server.envelope_errors import plain_errors
 from server.gate import Gate, OneLength, RequireLink, RequireToken, SafeHeaders
 from server.gateway.accounts import Accounts
@@ -43,10 +43,11 @@ from server.mirrors import Mirrors
 from server.oauth.grants import Grants
 from server.oauth.source import access_tokens
 from server.outbound import Outbound
+from server.plain_call import PlainCalls, plain_post
 from server.relay import Relay, relay_server
 from server.sending.outbox import Follower
 from server.state.store import State
-from server.tool import REQUEST_BYTES
+from server.tool import REQUEST_BYTES, ToolServer
 from server.upstreams import Upstreams
 from server.workspace import Workspace
 
@@ -97,11 +98,11 @@ class Parts:
         self.uses.close()
 
 
-def _relay(parts: Parts, caller: Callable[[], Caller]) -> Server[Any]:
+def _relay(parts: Parts, caller: Callable[[], Caller]) -> ToolServer:
     return relay_server(Relay(parts.mailboxes, parts.outbound, parts.url, parts.links), _version(), caller, parts.audit)
 
 
-def _gateway(parts: Parts, caller: Callable[[], Caller]) -> Server[Any]:
+def _gateway(parts: Parts, caller: Callable[[], Caller]) -> ToolServer:
     place = parts.live.in_force().settings.server
     limits = Limits(parts.state.recent_submissions)
     accounts = Accounts(parts.mailboxes, limits)
@@ -120,7 +121,7 @@ def _gateway(parts: Parts, caller: Callable[[], Caller]) -> Server[Any]:
     return gateway_server(gateway, _version(), caller, parts.audit)
 
 
-PROFILES: dict[str, Callable[[Parts, Callable[[], Caller]], Server[Any]]] = {
+PROFILES: dict[str, Callable[[Parts, Callable[[], Caller]], ToolServer]] = {
     "relay": _relay,
     "gateway": _gateway,
 }
@@ -147,7 +148,7 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
     app = Starlette(
         lifespan=lifespan,
         routes=[
-            Route("/mcp", RequireToken(_mcp(managers), gate)),
+            Route("/mcp", RequireToken(_mcp(managers, frozenset(_hosts(place))), gate)),
             Route("/attachments/signed/{word}", RequireLink(_get(attachments.download), gate, parts.links)),
             Route("/attachments/{id}", RequireToken(_get(attachments.download), gate)),
             Route("/healthz", _health(parts.live, lambda: healthy() and parts.are_well())),
@@ -164,7 +165,7 @@ def build_app(parts: Parts, healthy: Callable[[], bool] = lambda: True) -> Starl
     return app
 
 
-def build_local(parts: Parts, user: str, profile: str, provider: str | None = None) -> Server[Any]:
+def build_local(parts: Parts, user: str, profile: str, provider: str | None = None) -> ToolServer:
     """The MCP server of a local session over stdin and stdout.
 
     Raises ValueError naming what the configuration lacks. Who the session is for is looked up again at every call.
@@ -203,14 +204,16 @@ def _has_port(origin: str, known: str) -> bool:
 class _Managers:
     """The two ways to answer for one tool set: with one JSON body, or with a stream of events.
 
-    Without sessions both: the handshake era costs half more so, and any instance can serve any request.
+    Without sessions both: the handshake era costs half more so, and any instance can serve any request. calls: answers
+    the plain ones before the SDK.
     """
 
     plain: StreamableHTTPSessionManager
     streamed: StreamableHTTPSessionManager
+    calls: PlainCalls
 
     @classmethod
-    def over(cls, server: Server[Any], place: Place) -> "_Managers":
+    def over(cls, server: ToolServer, place: Place) -> "_Managers":
         """Both, over one server."""
         build = partial(
             StreamableHTTPSessionManager,
@@ -219,10 +222,10 @@ class _Managers:
             security_settings=_transport_security(place),
             max_request_body_size=REQUEST_BYTES,
         )
-        return cls(build(json_response=True), build(json_response=False))
+        return cls(build(json_response=True), build(json_response=False), PlainCalls(server))
 
 
-def _mcp(managers: dict[str, _Managers]) -> ASGIApp:
+def _mcp(managers: dict[str, _Managers], hosts: frozenset[str]) -> ASGIApp:
     """The MCP endpoint: the token's profile chooses the tool set."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
@@ -231,9 +234,19 @@ def _mcp(managers: dict[str, _Managers]) -> ASGIApp:
             await Response(status_code=405, headers={"Allow": "POST"})(scope, receive, send)
             return
         chosen = managers[current_caller().policy.tools]
-        is_streamed, receive = await asks_for_steps(scope, receive)
-        manager = chosen.streamed if is_streamed else chosen.plain
-        await manager.handle_request(scope, receive, plain_errors(send))
+        looked = await look(scope, receive)
+        manager = chosen.streamed if looked.asks_for_steps else chosen.plain
+        posted = None if looked.body is None else plain_post(scope["headers"], looked.body, hosts)
+        try:
+            answer = None if posted is None else chosen.calls.answer(*posted)
+        except NotBrief:
+            with given_up():
+                await manager.handle_request(scope, looked.receive, plain_errors(send))
+            return
+        if answer is None:
+            await manager.handle_request(scope, looked.receive, plain_errors(send))
+        else:
+            await Response(answer, media_type="application/json")(scope, looked.receive, send)
 
     return serve
 

@@ -7,7 +7,8 @@ gives it up with NotBrief; then it begins anew on a thread of its own. So only w
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
@@ -22,10 +23,23 @@ class NotBrief(Exception):
 
 
 _until: ContextVar[float | None] = ContextVar("brief_until", default=None)
+_was_given_up: ContextVar[bool] = ContextVar("was_given_up", default=False)
+
+
+@contextmanager
+def given_up() -> Iterator[None]:
+    """Serve a block for a call that was begun here already and has to be made on a thread."""
+    reset = _was_given_up.set(True)
+    try:
+        yield
+    finally:
+        _was_given_up.reset(reset)
 
 
 def briefly(work: Callable[[], T]) -> T:
     """What work returns, called here. Raises NotBrief when it could hold others up."""
+    if _was_given_up.get():
+        raise NotBrief
     reset = _until.set(time.monotonic() + BRIEF_SECONDS)
     try:
         return work()

@@ -5,8 +5,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from mcp.server.lowlevel import Server
-
 from mirror.errors import MirrorAbsent
 from mirror.message import Attachment
 from mirror.mirrored import FolderState, MirroredMessage
@@ -42,7 +40,7 @@ from server.shown import (
     people,
     piece_end,
 )
-from server.tool import CHANGES, READS, SENDS, Answer, Declined, Tool, reads_at_once, tool_server
+from server.tool import CHANGES, READS, SENDS, Answer, Declined, Tool, ToolServer, reads_at_once, tool_server
 
 PAGE = 20
 
@@ -344,6 +342,6 @@ def instructions(_: Caller, offered: Collection[str]) -> str:
     return INSTRUCTIONS.format(begin=begin)
 
 
-def relay_server(relay: Relay, version: str, caller: Callable[[], Caller], audit: Audit) -> Server[Any]:
+def relay_server(relay: Relay, version: str, caller: Callable[[], Caller], audit: Audit) -> ToolServer:
     """An MCP server with the relay tools."""
     return tool_server("postmirror", version, instructions, relay_tools(relay), caller, audit)

@@ -20,6 +20,7 @@ from server.arenas import share_arenas
 from server.certificate import Certificate
 from server.connection import KEPT_SECONDS, Connection, raise_open_files
 from server.live import LiveSettings
+from server.plain_call import PlainCalls
 from server.standard_streams import serve_standard_streams
 from server.state.store import State
 from server.supervisor import Supervisor
@@ -116,7 +117,7 @@ def serve_stdio(config: Path, settings: Settings, user: str, profile: str, provi
     """
     with _parts(config, settings) as parts:
         server = build_local(parts, user, profile, provider)
-        anyio.run(serve_standard_streams, server)
+        anyio.run(serve_standard_streams, server, PlainCalls(server).answer)
 
 
 @contextmanager

@@ -15,7 +15,8 @@ import socket
 import stat
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
@@ -24,7 +25,15 @@ import anyio
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
-from mcp.types import jsonrpc_message_adapter
+from mcp.types import (
+    PROTOCOL_VERSION_META_KEY,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+
+from server.brief_call import NotBrief, given_up
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 _AT_ONCE = 1 << 16
@@ -32,13 +41,23 @@ _LAST_SECONDS = 5.0
 """How long a client may take, when a session ends, to read what is left for it."""
 
 
-async def serve_standard_streams(server: Server[Any]) -> None:
-    """Serve one session over this process's standard input and output, until either is closed."""
+Answer = Callable[[JSONRPCRequest, str], bytes | None]
+"""The response to a request of a protocol version, without the SDK; None when it has to go through it.
+
+Raises NotBrief when it was begun and has to be made on a thread.
+"""
+
+
+async def serve_standard_streams(server: Server[Any], answer: Answer = lambda *_: None) -> None:
+    """Serve one session over this process's standard input and output, until either is closed.
+
+    answer: is asked first, once the session is open.
+    """
     options = server.create_initialization_options()
     with _claimed(STDIN, os.O_RDONLY) as source, _claimed(STDOUT, os.O_WRONLY) as sink:
         if source is not None and sink is not None:
-            incoming = Incoming(source)
-            await server.run(incoming, Outgoing(sink, broken=incoming.end), options)
+            incoming, outgoing = streams(source, sink, answer)
+            await server.run(incoming, outgoing, options)
             return
     async with stdio_server() as (read, write):
         await server.run(read, write, options)
@@ -92,10 +111,45 @@ def _claimed(fd: int, flags: int) -> Iterator[Channel | None]:
         os.close(kept)
 
 
-class Incoming:
-    """The messages that come in, as the SDK reads them: a line that is none comes as the exception that says so."""
+class Opening:
+    """What protocol version a session is of, which its first request asks for. version: "" until that is answered."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self) -> None:
+        self.version = ""
+        self._first: JSONRPCRequest | None = None
+
+    def came(self, request: JSONRPCRequest) -> None:
+        """A request came in."""
+        if self._first is None:
+            self._first = request
+
+    def went(self, message: JSONRPCMessage) -> None:
+        """A message went out."""
+        if self.version or self._first is None or not isinstance(message, JSONRPCResponse):
+            return
+        if message.id == self._first.id:
+            said = message.result if self._first.method == "initialize" else (self._first.params or {}).get("_meta", {})
+            self.version = str(said.get("protocolVersion") or said.get(PROTOCOL_VERSION_META_KEY) or "")
+
+
+def streams(source: Channel, sink: Channel, answer: Answer) -> tuple["Incoming", "Outgoing"]:
+    """The two streams of a session."""
+    opening = Opening()
+    outgoing = Outgoing(sink, opening)
+    incoming = Incoming(source, opening, outgoing, answer)
+    outgoing.broken = incoming.end
+    return incoming, outgoing
+
+
+class Incoming:
+    """The messages that come in, as the SDK reads them: a line that is none comes as the exception that says so.
+
+    last_context: what the message last given out is to be served in (the SDK asks its streams for this).
+    """
+
+    def __init__(self, channel: Channel, opening: Opening, outgoing: "Outgoing", answer: Answer) -> None:
+        self.last_context = copy_context()
+        self._opening, self._outgoing, self._answer = opening, outgoing, answer
         self._channel = channel
         self._lines: deque[bytes] = deque()
         self._begun: list[bytes] = []
@@ -104,18 +158,45 @@ class Incoming:
         self._has_ended = self._is_watching = False
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message. Raises anyio.EndOfStream after the last one."""
+        """The next message that is not answered here. Raises anyio.EndOfStream after the last one."""
+        while True:
+            line = await self._line()
+            try:
+                message = jsonrpc_message_adapter.validate_json(line.decode("utf-8", "replace"), by_name=False)
+            except ValueError as exc:
+                return exc
+            if not isinstance(message, JSONRPCRequest) or not await self._is_answered(message):
+                return SessionMessage(message)
+
+    async def _is_answered(self, request: JSONRPCRequest) -> bool:
+        self.last_context = copy_context()
+        self._opening.came(request)
+        if not self._opening.version:
+            return False
+        try:
+            response = self._answer(request, self._opening.version)
+        except NotBrief:
+            with given_up():
+                self.last_context = copy_context()
+            return False
+        if response is None:
+            return False
+        with suppress(anyio.BrokenResourceError):
+            self._outgoing.put(response)
+            await self._outgoing.room()
+        if self._lines:
+            # Others have their turn between two calls of a client that sends many.
+            await asyncio.sleep(0)
+        return True
+
+    async def _line(self) -> bytes:
         while not self._lines:
             if self._has_ended:
                 raise anyio.EndOfStream
             self._watch()
             self._news = asyncio.get_running_loop().create_future()
             await self._news
-        line = self._lines.popleft().decode("utf-8", "replace")
-        try:
-            return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-        except ValueError as exc:
-            return exc
+        return self._lines.popleft()
 
     def end(self) -> None:
         """Read no more; what has come already is still given out."""
@@ -186,9 +267,10 @@ class Incoming:
 class Outgoing:
     """The messages that go out, as the SDK writes them. broken: called when nobody reads them any more."""
 
-    def __init__(self, channel: Channel, broken: Callable[[], None]) -> None:
+    def __init__(self, channel: Channel, opening: Opening) -> None:
+        self.broken: Callable[[], None] = lambda: None
+        self._opening = opening
         self._channel = channel
-        self._broken = broken
         self._left = bytearray()
         self._room: asyncio.Future[None] | None = None
         """There while something is left, and done when nothing is."""
@@ -199,13 +281,13 @@ class Outgoing:
         if self._is_closed:
             raise anyio.ClosedResourceError
         self.put(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+        self._opening.went(item.message)
+        await self.room()
+
+    async def room(self) -> None:
+        """Return when everything is written that was put."""
         if self._room is not None:
             await asyncio.shield(self._room)
-
-    @property
-    def has_room(self) -> bool:
-        """Whether everything is written that was put."""
-        return self._room is None
 
     def put(self, line: bytes) -> None:
         """Write a line as far as there is room, and the rest of it later. Raises anyio.BrokenResourceError."""
@@ -246,7 +328,7 @@ class Outgoing:
         except OSError:
             self._left.clear()
             self._is_broken = True
-            self._broken()
+            self.broken()
 
     def _write_on(self) -> None:
         self._write()

@@ -26,7 +26,6 @@ from mcp.types import (
     CallToolResult,
     ListToolsResult,
     PaginatedRequestParams,
-    TextContent,
     ToolAnnotations,
 )
 from mcp.types import Tool as ToolDescription
@@ -38,6 +37,7 @@ from server.auth import Caller
 from server.brief_call import NotBrief, briefly, will_take_long
 from server.live import ConfigurationLost
 from server.long_call import Abandoned, on_thread, wants_steps
+from server.said import Said
 
 log = logging.getLogger(__name__)
 
@@ -188,11 +188,22 @@ def input_schema(arguments: type[Arguments]) -> dict[str, Any]:
     return {"type": "object", "properties": {}, **schema}
 
 
-class _ToldServer(Server[Any]):
-    """An MCP server whose instructions are those for whoever asks, at this moment."""
+class ToolServer(Server[Any]):
+    """An MCP server whose instructions are those for whoever asks, at this moment.
 
-    def __init__(self, *arguments: Any, tell: Callable[[], str], **offers: Any) -> None:
+    answer_at_once: what a call of a reading tool says; None when the tool is none, or not granted. Raises NotBrief when
+    it has to be made on a thread.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        tell: Callable[[], str],
+        answer_at_once: Callable[[str, Mapping[str, Any]], Said | None],
+        **offers: Any,
+    ) -> None:
         self._tell = tell
+        self.answer_at_once = answer_at_once
         super().__init__(*arguments, **offers)
 
     @property
@@ -213,7 +224,7 @@ def tool_server(
     caller: Callable[[], Caller],
     audit: Audit,
     **offers: Any,
-) -> Server[Any]:
+) -> ToolServer:
     """An MCP server with those of these tools that the caller's profile grants.
 
     caller: who sends the request being served. audit: what is told of it. offers: the server's handlers for anything
@@ -236,18 +247,32 @@ def tool_server(
         reads = bool(tool.annotations.read_only_hint)
         if reads and not wants_steps(context):
             with suppress(NotBrief):
-                return briefly(work)
+                return briefly(work).result()
         if reads not in threads:
             threads[reads] = anyio.CapacityLimiter(READING_THREADS if reads else CHANGING_THREADS)
-        return await on_thread(context, work, threads[reads])
+        said = await on_thread(context, work, threads[reads])
+        return said.result()
+
+    def answer_at_once(name: str, arguments: Mapping[str, Any]) -> Said | None:
+        tool = by_name.get(name)
+        if tool is None or not tool.annotations.read_only_hint:
+            return None
+        try:
+            who = caller()
+        except ConfigurationLost:
+            return None
+        if not tool.is_offered(who.policy):
+            return None
+        return briefly(partial(_answer, tool, lambda: who, audit, arguments))
 
     def tell() -> str:
         who = caller()
         return instructions(who, {tool.name for tool in tools if tool.is_offered(who.policy)})
 
-    return _ToldServer(
+    return ToolServer(
         name,
         tell=tell,
+        answer_at_once=answer_at_once,
         version=version,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
@@ -257,9 +282,7 @@ def tool_server(
     )
 
 
-def _answer(
-    tool: Tool[Any], caller: Callable[[], Caller], audit: Audit, arguments: Mapping[str, Any]
-) -> CallToolResult:
+def _answer(tool: Tool[Any], caller: Callable[[], Caller], audit: Audit, arguments: Mapping[str, Any]) -> Said:
     who: Caller | None = None
     try:
         who = caller()
@@ -270,7 +293,7 @@ def _answer(
         noted = tool.call(who, arguments)
         text = as_json(noted.value)
         audit.note("tool", "done", who, tool=tool.name, chars=len(text), **_counts(noted.value))
-        return _result(text, *noted.notes, meta=noted.meta)
+        return Said((text, *noted.notes), meta=noted.meta)
     except NotBrief:
         raise
     except MCPError:
@@ -281,18 +304,18 @@ def _answer(
             audit.note("tool", "denied", who, tool=tool.name, rule=exc.rule)
         else:
             audit.note("tool", "declined", who, tool=tool.name)
-        return _result(str(exc), details=exc.details, is_error=True)
+        return Said((str(exc),), exc.details, is_error=True)
     except ConfigurationLost:
-        return _result(LOST, is_error=True)
+        return Said((LOST,), is_error=True)
     except Abandoned:
         audit.note("tool", "abandoned", who, tool=tool.name)
-        return _result(ABANDONED, is_error=True)
+        return Said((ABANDONED,), is_error=True)
     except Exception as exc:  # noqa: BLE001 - the boundary: a fault of ours must not show its insides to a client
         reference = failed(f"tool {tool.name}", exc)
         audit.note("tool", "error", who, tool=tool.name, reference=reference)
         if tool.operation:
-            return _result(FAILED.format(operation=tool.operation), details={"reference": reference}, is_error=True)
-        return _result(INTERNAL.format(reference=reference), is_error=True)
+            return Said((FAILED.format(operation=tool.operation),), {"reference": reference}, is_error=True)
+        return Said((INTERNAL.format(reference=reference),), is_error=True)
 
 
 def failed(what: str, exc: BaseException) -> str:
@@ -323,20 +346,6 @@ def _check_offered(tool: Tool[Any], caller: Caller) -> None:
 def as_json(value: object) -> str:
     """A value as the one line of JSON that clients get."""
     return _ENCODE(value)
-
-
-def _result(
-    *texts: str,
-    details: Mapping[str, object] | None = None,
-    meta: Mapping[str, object] | None = None,
-    is_error: bool = False,
-) -> CallToolResult:
-    return CallToolResult(
-        content=[TextContent(type="text", text=text) for text in texts],
-        structured_content=dict(details) if details else None,
-        _meta=dict(meta) if meta else None,
-        is_error=is_error,
-    )
 
 
 def _place(exc: BaseException) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from mirror.mirrored import AccountState, Quarantined
 from mirror.pace import done_by, utc_day
+from mirror.query import lines
 
 
 def account(connection: sqlite3.Connection) -> AccountState:
@@ -31,6 +32,7 @@ def account(connection: sqlite3.Connection) -> AccountState:
         daily_bytes=daily,
         bytes_pending=pending,
         done_by=done_by(pending, rate, daily=daily, today=today, now=datetime.now(UTC)),
+        lines_indexed=lines.is_whole(connection),
     )
 
 

@@ -19,8 +19,10 @@ from mirror.fold import LONG_WORD, fold, fold_keeping_separators
 from mirror.terms import Indexed
 
 _WHOLE, _EMPTY = -(2**62), 2**62
-_LEAST_TOLD, _SHARE = 100, 0.8
-"""Texts of a batch that tell of a word, and how many of them have to have it."""
+_LEAST_TOLD, _SHARE, _ONE_IN = 100, 0.8, 8
+"""Texts of a batch that tell of a word, how many of them have to have it, and one in how many batches is looked at."""
+_FEW, _LIKELY_SHARE = 40, 0.6
+"""Texts that tell which words to count in all of a batch, and how many of these have to have a word."""
 _MOST_LACKING, _MOST_WORDS = 0.35, 12
 """Where more of the texts lack a word, it is put aside: a walk finds those soon enough."""
 _AT_ONCE = 1_000
@@ -58,21 +60,19 @@ def take(connection: sqlite3.Connection, content_ids: Collection[int]) -> None:
     )
 
 
-def notice(connection: sqlite3.Connection, contents: Sequence[Indexed], words: Collection[str]) -> None:
-    """Hold a word from now on that nearly all these contents have in their text. words: those that may be such."""
-    _notice(connection, [terms.body for _, terms in contents], words)
+def notice(connection: sqlite3.Connection, contents: Sequence[Indexed]) -> None:
+    """Hold the words from now on that nearly all contents of a large batch have in their text. Looks at few batches."""
+    if len(contents) >= _LEAST_TOLD and contents[0][0] * 2_654_435_761 % 2**32 < 2**32 // _ONE_IN:
+        _notice(connection, [terms.body for _, terms in contents])
 
 
-def _notice(connection: sqlite3.Connection, bodies: Sequence[str], words: Collection[str]) -> None:
-    for word in sorted(words):
+def _notice(connection: sqlite3.Connection, bodies: Sequence[str]) -> None:
+    few = bodies[:: -(-len(bodies) // _FEW)] if bodies else ()
+    counted = Counter(chain.from_iterable(set(body.split()) for body in few))
+    for word in sorted(word for word, count in counted.items() if count >= _LIKELY_SHARE * len(few)):
         having = sum(f" {word} " in f" {body} " for body in bodies)
-        if having >= _SHARE * len(bodies):
+        if having >= _SHARE * len(bodies) and word != LONG_WORD:
             connection.execute(_NOTICE, (word, _EMPTY, len(bodies), len(bodies) - having, _MOST_WORDS))
-
-
-def may_be_universal(documents: int, contents: int) -> bool:
-    """Whether to notice a word that so many of a batch of contents have somewhere."""
-    return contents >= _LEAST_TOLD and documents >= _SHARE * contents
 
 
 def is_whole(connection: sqlite3.Connection) -> bool:
@@ -107,10 +107,10 @@ def fill(connection: sqlite3.Connection) -> bool:
 
 def _look(connection: sqlite3.Connection) -> None:
     """Notice the words of the newest texts, where an older version stored them."""
-    bodies = [fold(text) for (text,) in connection.execute(_NEWEST, (_AT_ONCE,))]
     connection.execute("DELETE FROM universal WHERE term = ''")
-    counted = Counter(chain.from_iterable(set(body.split()) for body in bodies))
-    _notice(connection, bodies, [word for word, count in counted.items() if may_be_universal(count, len(bodies))])
+    bodies = [fold(text) for (text,) in connection.execute(_NEWEST, (_AT_ONCE,))]
+    if len(bodies) >= _LEAST_TOLD:
+        _notice(connection, bodies)
 
 
 def empty(connection: sqlite3.Connection) -> None:

@@ -3,12 +3,11 @@
 import json
 import sqlite3
 from dataclasses import dataclass
-from typing import Literal
 
 from mirror.fold import LONG_WORD
+from mirror.query.fresh_words import FreshWords, Part
 from mirror.query.tree import Field
 
-Part = Literal["whole", "prefix", "suffix", "inside"]
 Row = tuple[str, int]
 """A word, and how many contents have it in the field that is asked about."""
 
@@ -52,6 +51,7 @@ class Lexicon:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self._fresh = FreshWords(connection)
         self._known: dict[tuple[str, str, Part], _Told] = {}
         self._held = 0
         self._version: int | None = None
@@ -78,12 +78,15 @@ class Lexicon:
 
     def whole(self, field: Field | None, word: str) -> list[Row]:
         """The word, if a field has it, or any."""
-        return self._connection.execute(_WHOLE[_COUNTS[field]], (word,)).fetchall()
+        self._forget_what_changed()
+        found = self._connection.execute(_WHOLE[_COUNTS[field]], (word,)).fetchall()
+        return found or [(each, 1) for each in self._fresh.having(_COUNTS[field], word, "whole", 0)]
 
     def _forget_what_changed(self) -> None:
         if not self._is_current:
             (version,) = self._connection.execute("PRAGMA data_version").fetchone()
             if version != self._version:
+                self._fresh = FreshWords(self._connection)
                 self._known.clear()
                 self._held, self._version = 0, version
             self._is_current = True
@@ -99,7 +102,10 @@ class Lexicon:
         if part == "whole" or LONG_WORD in piece:
             return self.whole(field, piece)
         found = self._partly(_COUNTS[field], piece, part, thorough=thorough)
-        return None if found is None else [*found, *self.whole(field, LONG_WORD)]
+        if found is None:
+            return None
+        fresh = self._fresh.having(_COUNTS[field], piece, part, THOROUGH * MOST_WORDS).difference(dict(found))
+        return [*found, *((term, 1) for term in sorted(fresh)), *self.whole(field, LONG_WORD)]
 
     def _partly(self, count: str, piece: str, part: Part, *, thorough: bool) -> list[Row] | None:
         if part == "prefix":

@@ -4,10 +4,14 @@ FTS5 merges what each transaction wrote into fewer, longer runs; done along with
 several times. Put off, it is merged once, in short steps, when everything can be found already. The setting is in the
 mirror's file: whoever opens a file that a backlog was cut in finds the merges still to do. FTS5 has numbers for 2,000
 runs, and says that the disk is full when it needs one more: a long backlog is merged along the way (Between).
+
+New words are put aside meanwhile (mirror.query.fresh_words): there are none when merging goes on as usual.
 """
 
 import sqlite3
 from collections.abc import Iterator
+
+from mirror.query.fresh_words import take_in
 
 _SET = {
     "fts": "INSERT INTO fts (fts, rank) VALUES (?, ?)",
@@ -41,7 +45,8 @@ def put_off(connection: sqlite3.Connection) -> None:
 
 
 def steps(connection: sqlite3.Connection) -> Iterator[None]:
-    """Merge what was put off; yields after each step, for the caller to commit. Then merging goes on as usual."""
+    """Do what was put off; yields after each step, for the caller to commit. Then merging goes on as usual."""
+    yield from take_in(connection)
     yield from _merges(connection)
     for statement in _SET.values():
         connection.execute(statement, ("automerge", 4))

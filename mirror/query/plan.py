@@ -14,8 +14,9 @@ from typing import TypeGuard
 
 from mirror.fold import LONG_WORD, fold, fold_keeping_separators
 from mirror.grams import asked_of
+from mirror.query.fresh_words import Part
 from mirror.query.lacking import Lacking, lacking
-from mirror.query.lexicon import Lexicon, Part, Row
+from mirror.query.lexicon import Lexicon, Row
 from mirror.query.lines import is_whole
 from mirror.query.proposal import Asked, Proposal, all_of, any_of
 from mirror.query.sql import TRUE, Fragment, exact, line_has

@@ -1,12 +1,10 @@
 """The index that searches ask: the full text of contents, and the distinct words in it.
 
-fts holds fold() of each content with text. word holds each distinct word of them, and word_trigram finds words by three
-letters and more inside them: that is how a substring becomes a few words to ask the full text for. Both change in the
-transaction that changes fts, so the word table never lags behind it: a word is there as long as a content has it.
-
-word.subjects and word.people count the contents with the word in the subject and among the people, exactly.
-word.documents is an estimate of all, for plans only: a word starts with 1, and one batch in SAMPLE adds its contents
-SAMPLE times. Counting every batch would write a page of the table for nearly every word of every mail.
+fts holds fold() of each content with text. word holds each distinct word of them (mirror.query.word_table), and
+word_trigram finds words by three letters and more inside them: that is how a substring becomes a few words to ask the
+full text for. Both change in the transaction that changes fts, so the word table never lags behind it: a word is there
+as long as a content has it. Only a backlog puts new words aside first, where searches find them too
+(mirror.query.fresh_words).
 
 What is done to the full text is done to the index of header lines (mirror.query.lines) and to the contents that lack a
 universal word (mirror.query.lacking) in the same transaction.
@@ -16,30 +14,34 @@ Contents without text (state < 2) are in none; a Reader tests their envelopes di
 
 import json
 import sqlite3
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator, Sequence
 
 from mirror.fold import people
 from mirror.query import lacking, lines
+from mirror.query.fresh_words import put_aside, take_in
 from mirror.query.vocabulary import Vocabulary
+from mirror.query.word_table import count, counts_of, discount, enter
 from mirror.terms import Indexed, terms_of
 
-SAMPLE = 8
 _SURELY_USED = 1_000
 """A word in about so many contents is not looked for when one of them goes."""
 
 
-def index(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
+def index(connection: sqlite3.Connection, content_ids: Sequence[int], *, is_backlog: bool = False) -> None:
     """Make contents searchable that have just got their text. Call it in the transaction that stored it.
 
     None of them may be indexed already: unindex() it before its text or envelope changes.
     """
-    add(connection, _indexed(connection, content_ids), Vocabulary())
+    add(connection, _indexed(connection, content_ids), Vocabulary(), is_backlog=is_backlog)
 
 
-def add(connection: sqlite3.Connection, contents: Sequence[Indexed], vocabulary: Vocabulary) -> None:
-    """As `index`, of contents whose terms are at hand, in the order of their ids."""
+def add(
+    connection: sqlite3.Connection, contents: Sequence[Indexed], vocabulary: Vocabulary, *, is_backlog: bool = False
+) -> None:
+    """As `index`, of contents whose terms are at hand, in the order of their ids.
+
+    is_backlog: put new words aside; whoever merges the full text afterwards has them taken in.
+    """
     if not contents:
         return
     connection.executemany(
@@ -48,30 +50,20 @@ def add(connection: sqlite3.Connection, contents: Sequence[Indexed], vocabulary:
     )
     lines.add(connection, contents)
     lacking.add(connection, contents)
-    words = [terms.words.split() for _, terms in contents]
-    fresh = vocabulary.fresh(connection, set().union(*words))
-    last = connection.execute("SELECT coalesce(max(id), 0) FROM word").fetchone()
-    connection.executemany(
-        "INSERT OR IGNORE INTO word (term, documents, subjects, people) VALUES (?, 1, 0, 0)",
-        [(word,) for word in fresh],
-    )
-    connection.executemany(_ADD, _shown(contents))
-    if _is_sampled(contents[0][0]):
-        documents = Counter(chain.from_iterable(words))
-        connection.executemany(
-            "UPDATE word SET documents = documents + ?2 WHERE term = ?1",
-            [(word, count * SAMPLE) for word, count in sorted(documents.items())],
-        )
-        likely = [word for word, count in documents.items() if lacking.may_be_universal(count, len(contents))]
-        lacking.notice(connection, contents, likely)
-    connection.execute(
-        "INSERT INTO word_trigram (rowid, term) SELECT id, term FROM word WHERE id > ? AND length(term) >= 3", last
-    )
+    lacking.notice(connection, contents)
+    fresh, counts = vocabulary.fresh(connection, [terms for _, terms in contents]), counts_of(contents)
+    if is_backlog:
+        put_aside(connection, fresh, counts)
+    else:
+        enter(connection, fresh)
+        count(connection, counts)
     vocabulary.hold(fresh)
 
 
 def unindex(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
     """Take indexed contents out of the index. Call it before their text or envelope changes or goes."""
+    for _ in take_in(connection):
+        pass
     contents = _indexed(connection, content_ids)
     connection.executemany(
         "INSERT INTO fts (fts, rowid, body, subject, sender, recipient, copied) VALUES ('delete', ?, ?, ?, ?, ?, ?)",
@@ -79,8 +71,8 @@ def unindex(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
     )
     lines.take(connection, contents)
     lacking.take(connection, content_ids)
-    connection.executemany(_TAKE, _shown(contents))
-    for word in sorted(set().union(*(terms.words.split() for _, terms in contents))):
+    discount(connection, counts_of(contents))
+    for word in sorted(set().union(*(terms.words for _, terms in contents))):
         row = connection.execute(_RARE, (word, _SURELY_USED)).fetchone()
         if row is not None and connection.execute(_USED, ('"' + word + '"',)).fetchone() is None:
             if len(word) >= 3:
@@ -119,24 +111,6 @@ def _indexed(connection: sqlite3.Connection, content_ids: Sequence[int]) -> list
     ]
 
 
-def _shown(contents: Sequence[Indexed]) -> list[tuple[str, int, int]]:
-    """Words of subjects and people, and how many of the contents have them there."""
-    subjects = _counted(terms.subject for _, terms in contents)
-    persons = _counted(f"{terms.sender} {terms.recipient} {terms.copied}" for _, terms in contents)
-    return [(word, subjects[word], persons[word]) for word in sorted({*subjects, *persons})]
-
-
-def _counted(texts: Iterable[str]) -> Counter[str]:
-    """In how many of the texts each word is."""
-    return Counter(chain.from_iterable(set(text.split()) for text in texts))
-
-
-def _is_sampled(content: int) -> bool:
-    return content * 2_654_435_761 % 2**32 < 2**32 // SAMPLE
-
-
-_ADD = "UPDATE word SET subjects = subjects + ?2, people = people + ?3 WHERE term = ?1"
-_TAKE = "UPDATE word SET subjects = subjects - ?2, people = people - ?3 WHERE term = ?1"
 _RARE = "SELECT id FROM word WHERE term = ? AND documents < ?"
 _FREQUENT = "SELECT id, term FROM word WHERE documents >= ?"
 _USED = "SELECT 1 FROM fts WHERE fts MATCH ? LIMIT 1"
@@ -153,4 +127,5 @@ _EMPTY = (
     "INSERT INTO fts (fts) VALUES ('delete-all')",
     "INSERT INTO word_trigram (word_trigram) VALUES ('delete-all')",
     "DELETE FROM word",
+    "DELETE FROM fresh_words",
 )

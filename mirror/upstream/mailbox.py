@@ -226,7 +226,11 @@ class Mailbox(Idling):
 
     def headers(self, uids: Collection[int], fields: str = LIST_HEADERS) -> dict[int, bytes]:
         """The named header fields of each message, as a header block. uids that did not come are missing."""
-        return self._sections(uids, b"BODY.PEEK[HEADER.FIELDS (%s)]" % fields.encode("ascii"))
+        return self.take(self.ask_headers(uids, fields))
+
+    def ask_headers(self, uids: Collection[int], fields: str = LIST_HEADERS) -> Asked:
+        """Ask for these header fields without waiting for them, as ask_messages does for the whole."""
+        return self._ask(uids, b"BODY.PEEK[HEADER.FIELDS (%s)]" % fields.encode("ascii"))
 
     def messages(self, uids: Collection[int]) -> dict[int, bytes]:
         """The whole of each message, \\Seen untouched. uids that did not come are missing."""

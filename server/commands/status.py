@@ -101,6 +101,7 @@ def _account(account: AccountState) -> dict[str, Any]:
         "daily_bytes": account.daily_bytes or None,
         "bytes_pending": account.bytes_pending,
         "done_by": _written(account.done_by) if account.bytes_pending else None,
+        "header_lines_indexed": account.lines_indexed,
     }
 
 
@@ -161,6 +162,8 @@ def _print_account(console: Console, mirror: dict[str, Any]) -> None:
     if mirror["bytes_pending"]:
         when = f", done about {mirror['done_by']}" if mirror["done_by"] else ""
         _say(console, f"to fetch: {octets(mirror['bytes_pending'])}{when}")
+    if not mirror["header_lines_indexed"]:
+        _say(console, "header lines are still being indexed: TEXT and HEADER read each of them until then")
 
 
 def _print_sign_in(console: Console, name: str, sign_in: dict[str, Any]) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from mcp.server.lowlevel import Server
 from mcp.types import ToolAnnotations
 
 from config.profile import Profile
@@ -33,7 +32,7 @@ from server.gateway.mail import Mail
 from server.gateway.prompts import Prompts
 from server.gateway.reads import Reads
 from server.gateway.resources import Resources
-from server.tool import CHANGES, READS, SENDS, Tool, reads_at_once, tool_server
+from server.tool import CHANGES, READS, SENDS, Tool, ToolServer, reads_at_once, tool_server
 
 _ABOUT = "One or more mail accounts, read from local mirrors; writes go to the mail servers."
 _BEGIN = "Start with list_accounts; every other tool takes the name of an account."
@@ -222,7 +221,7 @@ def instructions(caller: Caller, offered: Collection[str]) -> str:
     return " ".join((_ABOUT, begin, *([_MESSAGES] if "search_emails" in offered else []), _CAUTION))
 
 
-def gateway_server(gateway: Gateway, version: str, caller: Callable[[], Caller], audit: Audit) -> Server[Any]:
+def gateway_server(gateway: Gateway, version: str, caller: Callable[[], Caller], audit: Audit) -> ToolServer:
     """An MCP server with the gateway's tools, resources and prompts."""
     resources, prompts = Resources(gateway.reads, caller, audit), Prompts(caller, audit)
     return tool_server(

@@ -45,6 +45,11 @@ class InlineParsers:
         """Each header block read."""
         return [envelope_record(read_envelope(block)) for block in blocks]
 
+    def envelopes_later(self, blocks: Sequence[bytes]) -> Callable[[], list[EnvelopeRecord | Crash]]:
+        """Each header block read, now."""
+        envelopes = self.envelopes(blocks)
+        return lambda: envelopes
+
     def contents(self, raws: Sequence[Raw], largest: int = 0) -> list[Record | Crash]:
         """Each message read."""
         return [record_of(*read_with_kept(octets_of(raw), largest)) for raw in raws]

@@ -33,6 +33,12 @@ def provider_at(port: int, user: str, password_file: Path, **keys: object) -> Pr
     )
 
 
+def sync_alone(folder: Path, provider: Provider) -> None:
+    """One pass over a mirror that nobody has open for writing: what a process of its own runs."""
+    with Parsers() as parsers, Store(folder) as store:
+        Pass(store, provider.sync, parsers, lambda: Upstream.connect(provider)).run()
+
+
 class Mirror:
     """One mirror in a folder of its own, synced by calls."""
 

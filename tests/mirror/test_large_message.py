@@ -13,16 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from config.provider import Provider
 from mirror.errors import UpstreamUnavailable
-from mirror.parsing import Parsers
 from mirror.query.reader import Reader
 from mirror.spool import spooled
 from mirror.store import Store
-from mirror.sync import Pass
-from mirror.upstream import PIECE, Upstream
+from mirror.upstream import PIECE
 from tests.mirror.mail import simple
-from tests.mirror.mailbox import Mirror, agree, provider_at
+from tests.mirror.mailbox import Mirror, agree, provider_at, sync_alone
 from tests.servers.dovecot import Dovecot
 
 OCTETS = 12_000_000
@@ -53,12 +50,6 @@ def many_attachments(count: int, octets: int) -> bytes:
     )
     head = b"Subject: many\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n"
     return head + b"".join(parts) + b"--b--\r\n"
-
-
-def sync_alone(folder: Path, provider: Provider) -> None:
-    """One pass in a process of its own."""
-    with Parsers() as parsers, Store(folder) as store:
-        Pass(store, provider.sync, parsers, lambda: Upstream.connect(provider)).run()
 
 
 def pss(pid: int) -> float:

@@ -1,10 +1,12 @@
 """A running web application over a mirror of one mailbox, for tests that only read."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from server.long_call import on_thread
 from tests.server.door import Door, Folder, Mail, fill_mirror, settings_for
 from tests.servers.ports import free_port
 
@@ -31,3 +33,16 @@ def door(data_dir: Path) -> Iterator[Door]:
     fill_mirror(settings, "bob", "work", [Folder("INBOX", [Mail("For Bob")])])
     with Door(settings) as running:
         yield running
+
+
+@pytest.fixture
+def on_threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows by one with each call that gets a thread."""
+    calls: list[str] = []
+
+    async def counted(context: Any, work: Callable[[], Any], limiter: Any) -> Any:
+        calls.append("thread")
+        return await on_thread(context, work, limiter)
+
+    monkeypatch.setattr("server.tool.on_thread", counted)
+    return calls

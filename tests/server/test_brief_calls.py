@@ -2,17 +2,15 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mirror.query.reader import Reader
 from server import brief_call
 from server.audit.report import tail
-from server.long_call import on_thread
 from tests.processes import until
 from tests.server.door import ASSISTANT, Door, Folder, Mail, fill_mirror, settings_for
 from tests.servers.ports import free_port
@@ -33,19 +31,6 @@ def door(data_dir: Path) -> Iterator[Door]:
     fill_mirror(settings, "alice", "work", [Folder("INBOX", mails)])
     with Door(settings) as door:
         yield door
-
-
-@pytest.fixture
-def on_threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Grows by one with each call that gets a thread."""
-    calls: list[str] = []
-
-    async def counted(context: Any, work: Callable[[], Any], limiter: Any) -> Any:
-        calls.append("thread")
-        return await on_thread(context, work, limiter)
-
-    monkeypatch.setattr("server.tool.on_thread", counted)
-    return calls
 
 
 def answers(door: Door, profile: str) -> list[object]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from server.standard_streams import Channel, Incoming, Outgoing
+from server.standard_streams import Channel, streams
 from tests.server.echo_over_stdio import echo_server
 
 ROOT = Path(__file__).parents[2]
@@ -91,9 +91,8 @@ def talk(request: pytest.FixtureRequest) -> Iterator[Talk]:
         assert sink is not None
         os.close(their_in)
         os.close(their_out)
-        incoming = Incoming(source)
         server = echo_server()
-        outgoing = Outgoing(sink, broken=incoming.end)
+        incoming, outgoing = streams(source, sink, lambda *_: None)
         serving = asyncio.create_task(server.run(incoming, outgoing, server.create_initialization_options()))
         try:
             async with asyncio.timeout(SECONDS):

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from mirror.database import connect
+from mirror.query import lines
 from server.cli import main
 from tests.servers.lying import LyingImap, replaced
 from tests.servers.ports import PASSWORD, free_port
@@ -177,3 +180,16 @@ def test_parser_that_cannot_be_started_is_one_clear_failure(
     assert "no parsing process can be started" in done.output
     assert operator.folder("INBOX")["quarantined"] == 0
     assert operator.run("sync").exit_code == 0
+
+
+def test_header_lines_of_an_older_mirror_are_told_of_until_they_are_indexed(operator: Operator) -> None:
+    assert operator.run("sync").exit_code == 0
+    assert operator.status()["header_lines_indexed"]
+    (path,) = (operator.config.parent / "data").rglob("mirror.db")
+    with closing(connect(path)) as connection:
+        lines.empty(connection)
+        assert not operator.status()["header_lines_indexed"]
+        assert "header lines are still being indexed" in operator.run("status").stdout
+    assert operator.run("sync").exit_code == 0
+    assert operator.status()["header_lines_indexed"]
+    assert "header lines" not in operator.run("status").stdout

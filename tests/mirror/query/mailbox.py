@@ -60,7 +60,12 @@ def build(path: Path, mails: Iterable[Mail], folders: Sequence[str] = ("INBOX",)
 
 
 def add(
-    connection: sqlite3.Connection, mails: Iterable[Mail], batch: int = 250, *, is_indexed: bool = True
+    connection: sqlite3.Connection,
+    mails: Iterable[Mail],
+    batch: int = 250,
+    *,
+    is_indexed: bool = True,
+    is_backlog: bool = False,
 ) -> list[int]:
     """Store and index more mails, in batches; their content ids."""
     folders = dict(connection.execute("SELECT name, id FROM folder"))
@@ -85,11 +90,11 @@ def add(
         if mail.state >= 2 and is_indexed:
             pending.append(content)
         if len(pending) >= batch:
-            words.index(connection, sorted(pending))
+            words.index(connection, sorted(pending), is_backlog=is_backlog)
             pending = []
             connection.execute("COMMIT")
             connection.execute("BEGIN IMMEDIATE")
-    words.index(connection, sorted(pending))
+    words.index(connection, sorted(pending), is_backlog=is_backlog)
     connection.execute("COMMIT")
     return ids
 

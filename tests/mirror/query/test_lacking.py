@@ -40,7 +40,7 @@ def mail(number: int) -> Mail:
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(words, "SAMPLE", 1)
+    monkeypatch.setattr(lacking, "_ONE_IN", 1)
     build(tmp_path / "mirror.db", (mail(number) for number in range(600)))
     with closing(connect(tmp_path / "mirror.db")) as connection:
         while lacking.fill(connection):
@@ -116,11 +116,12 @@ def test_a_search_without_a_word_of_nearly_every_mail_reads_only_texts_that_lack
             assert reader._progress._tested < 80
 
 
-def test_texts_that_have_not_the_letters_that_are_wanted_beside_are_not_read(tmp_path: Path) -> None:
-    build(tmp_path / "mirror.db", (Mail(text="the" if number % 10 else "no such") for number in range(400)), batch=400)
+def test_texts_that_have_not_the_letters_that_are_wanted_beside_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lacking, "_ONE_IN", 1)
+    build(tmp_path / "mirror.db", (Mail(text="the" if number % 11 else "no such") for number in range(400)), batch=400)
     with closing(connect(tmp_path / "mirror.db")) as connection:
-        lacking.notice(connection, [], ["the"])
-        connection.execute("UPDATE universal SET lacked = 1, seen = 10")
         while lacking.fill(connection):
             pass
     with Reader(tmp_path / "mirror.db") as reader:
@@ -130,12 +131,13 @@ def test_texts_that_have_not_the_letters_that_are_wanted_beside_are_not_read(tmp
 
 
 def test_a_word_that_many_texts_lack_after_all_is_put_aside(path: Path) -> None:
+    rare = [(1, terms_of("rare", "", ("", "", "", ""), ()))] * 100
     with closing(connect(path)) as connection:
-        lacking.notice(connection, [(1, terms_of("rare", "", ("", "", "", ""), ()))], ["rare"])
+        lacking.notice(connection, rare)
         while lacking.fill(connection):
             pass
         assert told(connection) == scanned(connection, "the", "invoice") | {"rare": set()}
-        lacking.notice(connection, [(1, terms_of("rare", "", ("", "", "", ""), ()))], ["rare"])
+        lacking.notice(connection, rare)
         assert lacking.is_whole(connection)
 
 

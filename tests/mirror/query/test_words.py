@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirror.query import words
+from mirror.query import fresh_words, word_table, words
 from tests.mirror.query.mailbox import Mail, add, build, connect
 
 VOCABULARY = ("alpha", "beta", "gamma", "delta", "会议", "ab", "x" * 600, "Straße", "5€", "eps-ilon", "zeta_eta")
@@ -58,7 +58,7 @@ def test_documents_of_a_word_are_estimated(writer: sqlite3.Connection) -> None:
     counted = dict(writer.execute("SELECT term, documents FROM word WHERE term IN ('alpha', 'zeta', 'unique8')"))
     assert 1_000 < counted["alpha"] < 9_000
     assert 1_000 < counted["zeta"] < 9_000
-    assert counted["unique8"] <= 1 + words.SAMPLE
+    assert counted["unique8"] <= 1 + word_table.SAMPLE
 
 
 def test_word_table_counts_subjects_and_people(writer: sqlite3.Connection) -> None:
@@ -70,6 +70,33 @@ def test_word_table_counts_subjects_and_people(writer: sqlite3.Connection) -> No
     counts = {row[0]: row[1:] for row in writer.execute("SELECT term, subjects, people FROM word")}
     assert (counts["alpha"], counts["gamma"]) == ((0, 0), (1, 1))
     assert "beta" not in counts
+
+
+def test_words_of_a_backlog_are_taken_in_when_it_is_done(writer: sqlite3.Connection) -> None:
+    everything = list(mails(300))
+    add(writer, everything[:100], batch=70)
+    ids = add(writer, everything[100:], batch=70, is_backlog=True)
+    assert "unique200" not in table(writer)
+    writer.execute("BEGIN IMMEDIATE")
+    list(fresh_words.take_in(writer))
+    writer.execute("COMMIT")
+    check(writer)
+    counts = set(writer.execute("SELECT term, subjects, people FROM word"))
+    words.unindex(writer, ids)
+    words.index(writer, ids)
+    assert set(writer.execute("SELECT term, subjects, people FROM word")) == counts
+
+
+def test_words_of_a_backlog_that_go_before_they_are_taken_in_leave_nothing_behind(writer: sqlite3.Connection) -> None:
+    ids = add(writer, mails(200), batch=50, is_backlog=True)
+    steps = fresh_words.take_in(writer)
+    next(steps)
+    words.unindex(writer, ids[:150])
+    assert "unique149" not in table(writer)
+    assert table(writer) == vocabulary(writer)
+    words.unindex(writer, ids[150:])
+    assert table(writer) == set()
+    assert writer.execute("SELECT count(*) FROM fresh_words").fetchone() == (0,)
 
 
 def test_unindexed_contents_leave_no_word_behind(writer: sqlite3.Connection) -> None:
