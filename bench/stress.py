@@ -1,7 +1,8 @@
 """`python -m bench.stress [CASE …]`: mailboxes beyond what people have, each mirrored whole by `serve` on a Dovecot.
 
-Cases: folder (150,000 messages in one folder), scale (20,000 and 200,000), folders (100 of them; and how many round
-trips a pass that finds nothing new costs), large (one message of 50 MB), chain (a conversation of 20,000 messages).
+Cases: ordinary (20,000 messages of every kind, for comparison), folder (150,000 in one folder), scale (200,000 small
+ones beside 20,000), folders (100 of them, and the round trips of a pass that finds nothing new), large (one message of
+50 MB), chain (a conversation of 20,000 messages).
 """
 
 import json
@@ -20,8 +21,9 @@ from rich.console import Console
 
 from bench.accounts import cpu
 from bench.figures import Figure, Report, Section
-from bench.installation import PROVIDER, USER, Installation, Mailbox
+from bench.installation import PROVIDER, SEED, USER, Installation, Mailbox
 from bench.machine import this_machine
+from bench.mail import date_of, generate
 from bench.maildir import write_folder
 from bench.memory import sizes
 from bench.stress_mails import chain, large, small
@@ -104,6 +106,13 @@ def _connection(database: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{database}?mode=ro", uri=True)
 
 
+def ordinary(dovecot: Dovecot, folder: Path) -> Iterable[Figure]:
+    """20,000 messages as people have them."""
+    mails = ((raw, int(date_of(raw).timestamp())) for raw in generate(20_000, SEED))
+    octets = write_folder(dovecot, "ordinary", "INBOX", mails)
+    return mirrored(dovecot, "ordinary", folder, 20_000, octets).figures("ordinary")
+
+
 def one_folder(dovecot: Dovecot, folder: Path) -> Iterable[Figure]:
     """150,000 messages."""
     return _in_one_folder(dovecot, folder, 150_000).figures("150,000")
@@ -184,6 +193,7 @@ def many_folders(dovecot: Dovecot, folder: Path) -> Iterable[Figure]:
 
 
 CASES: dict[str, Callable[[Dovecot, Path], Iterable[Figure]]] = {
+    "ordinary": ordinary,
     "folder": one_folder,
     "scale": of_any_size,
     "folders": many_folders,

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from config.provider import Provider
-from mirror.backfill import BATCH
+from mirror.arenas import give_back
+from mirror.backfill import BACKLOG, BATCH
 from mirror.credential import Configured, Credential
 from mirror.database import private_folder
 from mirror.errors import (
@@ -285,6 +286,9 @@ class Keeper:
             self._store.end_pass(report.as_json(), "", self._pass.take_received())
             self._pass = None
             self._parsers.rest()
+            if report.work >= BACKLOG:
+                self._store.shrink()
+                give_back()
             if report.work:
                 done = {"messages": report.work, "seconds": round(report.seconds, 2)}
                 logger.info("pass done", extra={"mirror": self.name, **done})

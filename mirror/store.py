@@ -129,6 +129,11 @@ class Store(StoredFolders, StoredRebinding, StoredContents, StoredCleanup):
         except FileNotFoundError:
             return False
 
+    def shrink(self) -> None:
+        """Let go of what a backlog is stored faster with: pages of the file, words that are known to be in it."""
+        self._connection.execute("PRAGMA shrink_memory")
+        self._vocabulary.forget()
+
     def close(self) -> None:
         """Close the file."""
         self._connection.close()

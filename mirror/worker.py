@@ -15,6 +15,7 @@ from pathlib import Path
 
 from config.identity import Settings
 from config.settings import ConfigError, load_settings
+from mirror.arenas import share_arenas
 from mirror.credential import Credentials, as_configured
 from mirror.database import private_folder
 from mirror.keeper import Keeper
@@ -38,6 +39,7 @@ def main(credentials: OpenCredentials = lambda _: nullcontext(as_configured)) ->
     """Run until the parent is gone or asks to stop. Argument: the configuration file."""
     path = Path(sys.argv[1])
     configure_logging("worker")
+    share_arenas()
     os.nice(NICENESS)
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())

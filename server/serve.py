@@ -13,10 +13,10 @@ from starlette.types import ASGIApp
 from config.identity import Server as Place
 from config.identity import Settings
 from config.settings import load_settings
+from mirror.arenas import share_arenas
 from mirror.database import private_folder
 from mirror.lock import Lock
 from server.app import Parts, build_app, build_local
-from server.arenas import share_arenas
 from server.certificate import Certificate
 from server.connection import KEPT_SECONDS, Connection, raise_open_files
 from server.live import LiveSettings
