@@ -100,13 +100,13 @@ def sizes(path: Path) -> None:
         try:
             parts = connection.execute(
                 "SELECT CASE WHEN name LIKE 'fts%' THEN 'fts' WHEN name LIKE 'word_trigram%' THEN 'word_trigram'"
-                " WHEN name LIKE 'line%' THEN 'line'"
+                " WHEN name LIKE 'line%' THEN 'line' WHEN name IN ('universal', 'lacking') THEN 'lacking'"
                 " WHEN name LIKE '%word%' AND name NOT LIKE '%keyword%' THEN 'word' ELSE name END AS part, sum(pgsize)"
                 " FROM dbstat GROUP BY part ORDER BY 2 DESC"
             ).fetchall()
         except sqlite3.OperationalError:
             return
-        index = sum(size for part, size in parts if part in ("fts", "word", "word_trigram", "line"))
+        index = sum(size for part, size in parts if part in ("fts", "word", "word_trigram", "line", "lacking"))
         print(
             ", ".join(f"{part} {size / 1e6:.0f}" for part, size in parts if size > 1e6),
             f"MB; index / text {index / text:.2f}",

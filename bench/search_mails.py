@@ -18,7 +18,7 @@ from pathlib import Path
 
 from mirror.database import connect
 from mirror.fold import FOLD_VERSION, fold, fold_keeping_separators
-from mirror.query import fresh_words, merging, words
+from mirror.query import fresh_words, lacking, merging, words
 from mirror.query.vocabulary import Vocabulary
 from mirror.schema import SPILL_BITS, migrate
 from mirror.terms import Terms, terms_of
@@ -195,6 +195,8 @@ def build(path: Path, mails: Mails) -> Built:
         for _ in merging.steps(connection):
             connection.execute("COMMIT")
             connection.execute("BEGIN IMMEDIATE")
+        while lacking.fill(connection):
+            pass
         connection.execute("COMMIT")
         indexing += time.perf_counter() - stored
         computing += time.process_time() - computed

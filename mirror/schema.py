@@ -29,6 +29,9 @@ fresh_words  a row for each transaction of a backlog: words of fts that word may
              people, documents).
 line         FTS5 without content: pieces of the words in header lines (mirror.grams) of contents from mirror.lines_from
              on, which is lower than every id when none is left to take in.
+universal    words that nearly every text has, up to 12, and those that turned out not to be (lacking_from NULL); '' is
+             there until an older mirror's texts were looked at. seen: texts that told; lacked: of these without it.
+lacking      the contents from lacking_from on whose text lacks a universal word (mirror.query.lacking).
 keyword      which messages of a folder have a keyword, kept by triggers; system flags have the partial indexes below.
 content_skewed and content_spill hold the exceptions to "a content's id follows from its dates", so that searches by
              date need not walk everything. message_unseen … message_draft: the messages that a search by flag wants.
@@ -268,6 +271,38 @@ def put_fresh_words_aside(db: Database) -> None:
         " counts TEXT NOT NULL"
         ") STRICT"
     )
+
+
+@migrations()
+def tell_who_lacks_a_word(db: Database) -> None:
+    """Which contents lack a word that nearly all have, filled while the mirror is in use."""
+    for statement in _SEVENTH:
+        db.execute(statement)
+
+
+_SEVENTH = (
+    """
+    CREATE TABLE universal (
+        id INTEGER PRIMARY KEY,
+        term TEXT NOT NULL UNIQUE,
+        lacking_from INTEGER,
+        seen INTEGER NOT NULL,
+        lacked INTEGER NOT NULL
+    ) STRICT
+    """,
+    """
+    CREATE TABLE lacking (
+        word INTEGER NOT NULL,
+        content INTEGER NOT NULL,
+        pairs INTEGER NOT NULL,
+        PRIMARY KEY (word, content)
+    ) STRICT, WITHOUT ROWID
+    """,
+    """
+    INSERT INTO universal (term, lacking_from, seen, lacked)
+    SELECT '', 4611686018427387904, 0, 0 FROM content LIMIT 1
+    """,
+)
 
 
 def migrate(connection: sqlite3.Connection) -> None:

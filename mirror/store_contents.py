@@ -13,7 +13,7 @@ from datetime import datetime
 from mirror.content_rows import drop_contents, earliest_id, read_envelope_record, write_envelope, write_text
 from mirror.database import in_slices, transaction
 from mirror.mirrored import State
-from mirror.query import lines, merging
+from mirror.query import lacking, lines, merging
 from mirror.query.fresh_words import are_many, take_in
 from mirror.query.vocabulary import Vocabulary
 from mirror.query.words import add, unindex
@@ -185,11 +185,17 @@ class StoredContents:
         self._step_by_step(merging.steps(self._connection), goes_on)
 
     def index_lines(self) -> bool:
-        """Take more header lines of an older version's mirror into the index. Whether some are left."""
-        if lines.is_whole(self._connection):
+        """Take more into the parts of the index that are made behind the rest. Whether some are left.
+
+        Those are the header lines of an older version's mirror, and the contents without a word that nearly all have.
+        """
+        if not lines.is_whole(self._connection):
+            with transaction(self._connection) as db:
+                return lines.fill(db, _LINES_AT_ONCE) or not lacking.is_whole(db)
+        if lacking.is_whole(self._connection):
             return False
         with transaction(self._connection) as db:
-            return lines.fill(db, _LINES_AT_ONCE)
+            return lacking.fill(db)
 
     def outdated(self, limit: int) -> list[tuple[int, bytes]]:
         """(content id, source) of contents that an older version of the cleaning rules made, newest first."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mirror.query.lacking import Lacking
 from mirror.query.proposal import Proposal
 from mirror.query.sql import TRUE
 
@@ -19,6 +20,12 @@ TIES = 10
 """How many times more an index of a sort key is walked for what has that key in common, when there are more keys."""
 WORTH_ASKING, WORTH_ASKING_EACH = 4e-3, 2.5e-8
 """Seconds of walking, and more for each content of the mirror, after which asking the index at length is worth it."""
+
+
+NAMED = 2.5e-7
+"""To look at one of the contents that lack a word."""
+LIKELY = 0.2
+"""How many of them may have the letters that are wanted beside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,16 @@ def stretch(scope: Scope, proposal: Proposal, messages: float) -> float:
         each.words * SEEK + each.hits * part * (MERGE + scope.share * (PROBE + (each.rest != TRUE) * TEST))
         for each in proposal.parts
     )
+
+
+def lacking(scope: Scope, named: Lacking) -> float:
+    """To test all contents that lack a word, of those that may have what is wanted beside."""
+    return scope.total * named.share * (NAMED + (LIKELY if named.pairs else 1.0) * scope.share * TEST)
+
+
+def is_sooner(scope: Scope, named: Lacking, proposal: Proposal | None, limit: int, test: float) -> bool:
+    """Whether the contents that lack a word are tested sooner than what the index proposes, or a walk finds enough."""
+    return proposal is None or lacking(scope, named) < index(scope, proposal, limit, test)
 
 
 def key(scope: Scope, hits: float, limit: int, sorters: int) -> float:

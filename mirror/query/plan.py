@@ -10,10 +10,12 @@ asked for pieces of the pattern instead (mirror.grams), and always tested.
 import sqlite3
 from collections.abc import Sequence
 from math import isqrt, prod
+from typing import TypeGuard
 
 from mirror.fold import LONG_WORD, fold, fold_keeping_separators
 from mirror.grams import asked_of
 from mirror.query.fresh_words import Part
+from mirror.query.lacking import Lacking, lacking
 from mirror.query.lexicon import Lexicon, Row
 from mirror.query.lines import is_whole
 from mirror.query.proposal import Asked, Proposal, all_of, any_of
@@ -106,6 +108,13 @@ class Planner:
                 return self._anywhere(pattern)
             case _:
                 return None
+
+    def lacking(self, together: Sequence[Node]) -> Lacking | None:
+        """What there is of contents that lack a word which conditions that hold together do not want, where few do."""
+        unwanted = [each.node for each in together if isinstance(each, Not)]
+        away = [each.pattern for each in unwanted if isinstance(each, TextContains) or _is_of_body(each)]
+        wanted = [each.pattern for each in together if isinstance(each, Contains) and each.field == "body"]
+        return lacking(self._connection, away, wanted) if away else None
 
     def barred(self, together: Sequence[Node]) -> str:
         """What to ask the index for that rules many contents out, of conditions that hold together; "" for nothing.
@@ -231,7 +240,7 @@ class Planner:
         return self._lexicon.words(field, piece, part, thorough=self.is_thorough)
 
 
-def _is_of_body(node: Node) -> bool:
+def _is_of_body(node: Node) -> TypeGuard[Contains]:
     return isinstance(node, Contains) and node.field == "body"
 
 

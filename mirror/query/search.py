@@ -14,6 +14,7 @@ from itertools import islice
 
 from mirror.query import costs, order, ways
 from mirror.query.costs import Scope
+from mirror.query.lacking import Lacking
 from mirror.query.lexicon import Lexicon
 from mirror.query.order import Position
 from mirror.query.plan import Planner
@@ -161,8 +162,11 @@ class Search:
             count = 4 * count if is_soon else 0
         if span.low > span.high:
             return
+        lacking = self._planner.lacking(self._together)
         proposal = self._planner.propose(self._node)
-        if proposal is None:
+        if lacking is not None and costs.is_sooner(self._scope, lacking, proposal, limit, self._test):
+            yield from self._lacking(span, lacking)
+        elif proposal is None:
             yield from self._untold(walk, span, limit - total)
         else:
             yield from self._told(walk, span, limit, proposal)
@@ -222,6 +226,13 @@ class Search:
             yield from self._merged(self._progress.together(by_text, by_lines, pending))
             span, count = Span(span.low, stretch.low - 1), 4 * count
             self._progress.begin(span.high)
+
+    def _lacking(self, span: Span, lacking: Lacking) -> Iterator[Pair]:
+        """What matches among the contents that lack a word, and among those without text."""
+        values = (self._scope.folder, lacking.word, lacking.pairs, lacking.pairs, span.low, span.high)
+        way = Fragment(" AND ".join((ways.LACKING, self._exact.sql)), (*values, *self._exact.values))
+        pending = self._run(self._way(_walk_of(ways.PENDING), span), "content.id")
+        yield from self._merged(self._progress.together(self._run(way, "lacking.content"), iter(()), pending))
 
     def _proposed(self, span: Span, tables: str, asked: Asked | None, by: str) -> Iterator[Pair]:
         if asked is None:

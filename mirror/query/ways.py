@@ -85,6 +85,14 @@ LINES = """
     LEFT JOIN body ON body.content = line.rowid
     WHERE line MATCH ? AND line.rowid BETWEEN ? AND ? AND reached_lines(line.rowid)
     """
+LACKING = """
+    FROM lacking
+    CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = +lacking.content
+    LEFT JOIN content ON content.id = lacking.content
+    LEFT JOIN body ON body.content = lacking.content
+    WHERE lacking.word = ? AND lacking.pairs & ? = ? AND lacking.content BETWEEN ? AND ? AND reached(lacking.content)
+        AND message.state >= 2
+    """
 PENDING = """
     FROM content INDEXED BY content_pending
     CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = +content.id

@@ -6,7 +6,8 @@ full text for. Both change in the transaction that changes fts, so the word tabl
 as long as a content has it. Only a backlog puts new words aside first, where searches find them too
 (mirror.query.fresh_words).
 
-What is done to the full text is done to the index of header lines (mirror.query.lines) in the same transaction.
+What is done to the full text is done to the index of header lines (mirror.query.lines) and to the contents that lack a
+universal word (mirror.query.lacking) in the same transaction.
 
 Contents without text (state < 2) are in none; a Reader tests their envelopes directly.
 """
@@ -16,7 +17,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 
 from mirror.fold import people
-from mirror.query import lines
+from mirror.query import lacking, lines
 from mirror.query.fresh_words import put_aside, take_in
 from mirror.query.vocabulary import Vocabulary
 from mirror.query.word_table import count, counts_of, discount, enter
@@ -48,6 +49,8 @@ def add(
         [(content, *terms[:5]) for content, terms in contents],
     )
     lines.add(connection, contents)
+    lacking.add(connection, contents)
+    lacking.notice(connection, contents)
     fresh, counts = vocabulary.fresh(connection, [terms for _, terms in contents]), counts_of(contents)
     if is_backlog:
         put_aside(connection, fresh, counts)
@@ -67,6 +70,7 @@ def unindex(connection: sqlite3.Connection, content_ids: Sequence[int]) -> None:
         [(content, *terms[:5]) for content, terms in contents],
     )
     lines.take(connection, contents)
+    lacking.take(connection, content_ids)
     discount(connection, counts_of(contents))
     for word in sorted(set().union(*(terms.words for _, terms in contents))):
         row = connection.execute(_RARE, (word, _SURELY_USED)).fetchone()
@@ -93,6 +97,7 @@ def rebuild(connection: sqlite3.Connection, batch: int = 250) -> Iterator[int]:
     for statement in _EMPTY:
         connection.execute(statement)
     lines.empty(connection)
+    lacking.empty(connection)
     ids = [row[0] for row in connection.execute("SELECT id FROM content WHERE state >= 2 ORDER BY id")]
     for start in range(0, len(ids), batch):
         index(connection, ids[start : start + batch])

@@ -61,7 +61,7 @@ def test_header_lines_of_an_older_mirror_are_found_before_and_after_they_are_ind
         while store.index_lines():
             transactions += 1
             assert [message.id for message in reader.page(1, query, None, 1_000).messages] == found
-        assert transactions == 4
+        assert transactions == 4 + 1  # and one that looks for words which nearly every text has
         assert [message.id for message in reader.page(1, query, None, 1_000).messages] == found
         assert store._connection.execute("SELECT count(*) FROM line WHERE line MATCH 'st1'").fetchone() == (233,)
         assert not store.index_lines()

@@ -16,7 +16,7 @@ import pytest
 from mirror.envelope import base_subject
 from mirror.fold import fold_keeping_separators
 from mirror.mirrored import MirroredMessage
-from mirror.query import lexicon, plan
+from mirror.query import lacking, lexicon, plan
 from mirror.query.criteria import parse_criteria
 from mirror.query.himalaya import parse_himalaya
 from mirror.query.order import Position
@@ -249,6 +249,8 @@ def compare(path: Path, seed: int, queries: int) -> Counter[str]:
     build(path, mails[:100], ("INBOX", "Archive"), batch=40)
     with closing(connect(path)) as connection:
         add(connection, mails[100:], batch=40, is_backlog=seed % 2 == 0)
+        while lacking.fill(connection):
+            pass
     with Reader(path, deadline=60) as reader:
         scans = {folder: Scan(reader, folder) for folder in (1, 2)}
         for _ in range(queries):
@@ -293,9 +295,23 @@ WALK_FIRST = {
     "search._SHARE_WORTH_MARKING": 100,
     "search._MARKED_AT_ONCE": 7,
 }
+LACKING_ALWAYS = {
+    **INDEX_ALWAYS,
+    "lacking._LEAST_TOLD": 1,
+    "lacking._ONE_IN": 1,
+    "lacking._LIKELY_SHARE": 0.05,
+    "lacking._SHARE": 0.1,
+    "lacking._MOST_LACKING": 1.0,
+    "lacking._MOST_WORDS": 40,
+    "lacking._AT_ONCE": 50,
+    "costs.NAMED": 0.0,
+    "costs.LIKELY": 0.0,
+}
 
 
-@pytest.mark.parametrize("costs", [{}, INDEX_ALWAYS, WALK_FIRST], ids=["estimated", "index", "walk"])
+@pytest.mark.parametrize(
+    "costs", [{}, INDEX_ALWAYS, WALK_FIRST, LACKING_ALWAYS], ids=["estimated", "index", "walk", "lacking"]
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_answer_equals_a_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, costs: dict[str, float], seed: int
@@ -328,7 +344,7 @@ def test_answer_equals_a_scan_when_the_index_is_asked_at_length(
 def test_answer_equals_a_scan_20000_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int) -> None:
     told: Counter[str] = Counter()
     for seed in range(first, first + 5):
-        costs: dict[str, float] = ({}, INDEX_ALWAYS, {}, WALK_FIRST)[seed % 4]
+        costs: dict[str, float] = ({}, INDEX_ALWAYS, {}, WALK_FIRST, LACKING_ALWAYS)[seed % 5]
         with monkeypatch.context() as patched:
             for name, seconds in costs.items():
                 patched.setattr(f"mirror.query.{name}", seconds)
