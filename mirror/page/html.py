@@ -48,6 +48,7 @@ _SCHEME = re.compile(r"(?i)^(?:https?://|mailto:|tel:)")
 _REMOTE = re.compile(r"(?i)(?:https?:)?//")
 _URL_NOISE = re.compile(r"[\s<>\"'`\\\x00-\x20]+")
 _MAX_QUOTED_ALT = 300
+_ANY_BLANK = " \t\r\n"
 
 
 @dataclass(slots=True)
@@ -86,6 +87,26 @@ def _sheet(root: Element, work: int) -> StyleSheet:
     return StyleSheet("\n".join(styles), work)
 
 
+_NOTHING, _LINE, _LINE_BREAK, _PARAGRAPH, _LIST = range(5)
+"""What an element breaks where it starts and ends."""
+_Kind = tuple[bool, int, bool, str]
+"""Of an element: is it no part of the page, what does it break, is it told apart, which one does it become."""
+
+
+def _kind_of(tag: str) -> _Kind:
+    breaks = _NOTHING
+    if tag in _BREAKS_LINE:
+        breaks = _LIST if tag in ("ul", "ol") else _PARAGRAPH if tag in _PARAGRAPHS else _LINE
+    becomes = _RENAMED.get(tag, tag)
+    return (
+        tag in NOT_SHOWN or tag.startswith(_DROPPED_PREFIXES),
+        _LINE_BREAK if tag == "br" else breaks,
+        tag in _TOLD_APART,
+        becomes if becomes in TAGS else "",
+    )
+
+
+_KINDS = {tag: _kind_of(tag) for tag in TAGS | _BREAKS_LINE | NOT_SHOWN | _RENAMED.keys() | {"font", "span"}}
 _SHOWN, _WRITTEN, _HIDDEN, _DROPPED = range(4)
 """What becomes of an element: its text counts, so does its markup, it is hidden, it is no part of the page."""
 
@@ -109,17 +130,20 @@ class _Walk:
         """Visit every element under the root, at most MAX_NODES for a page."""
         looks = Looks(self.sheet)
         opened = self.sheet.opened if self.sheet else None
-        stack: list[tuple[Inherited, int]] = []
+        markup = self.markup
+        stack: list[tuple[Inherited, int, int, bool]] = []
         dropped = hidden = 0
+        nodes_left = MAX_NODES - self.page.nodes
         for event, element in lxml.etree.iterwalk(root, events=("start", "end")):
-            tag = element.tag
             if event == "start":
-                self.page.nodes += 1
-                if self.page.nodes > MAX_NODES:
+                nodes_left -= 1
+                if nodes_left < 0:
                     self.findings["truncated_nodes"] += 1
                     break
+                tag = element.tag
                 before = self.state
-                if dropped or tag in NOT_SHOWN or tag.startswith(_DROPPED_PREFIXES):
+                is_dropped, breaks, is_told_apart, becomes = _KINDS.get(tag) or _kind_of(tag)
+                if dropped or is_dropped:
                     fate = _DROPPED
                     dropped += 1
                 elif hidden:
@@ -133,21 +157,30 @@ class _Walk:
                         fate = _HIDDEN
                         hidden = 1
                     else:
-                        fate = _WRITTEN if self._open(element, tag) else _SHOWN
+                        if breaks:
+                            self._break(breaks)
+                        if is_told_apart:
+                            is_written = self._open(element, tag, becomes)
+                        else:
+                            is_written = becomes != "" and markup.open(becomes)
+                        fate = _WRITTEN if is_written else _SHOWN
                     if opened is not None:
                         opened(element, 1)
-                stack.append((before, fate))
+                stack.append((before, fate, breaks, is_told_apart))
                 text = element.text
             else:
-                before, fate = stack.pop()
+                before, fate, breaks, is_told_apart = stack.pop()
                 if fate == _DROPPED:
                     dropped -= 1
                 elif fate == _HIDDEN:
                     hidden -= 1
                 else:
-                    self._end(tag)
+                    if is_told_apart:
+                        self._end(element.tag)
+                    if breaks:
+                        self._break(breaks)
                     if fate == _WRITTEN:
-                        self.markup.close()
+                        markup.close()
                 if opened is not None and not dropped and not hidden and fate != _DROPPED:
                     opened(element, -1)
                 self.state = before
@@ -157,53 +190,50 @@ class _Walk:
                     self.findings["hidden_chars"] += len(text.strip())
                 else:
                     self._write(text)
+        self.page.nodes = MAX_NODES - nodes_left
         self.findings["truncated_style"] += looks.is_cut
-        for _, fate in stack:
+        for _, fate, _, _ in stack:
             if fate == _WRITTEN:
                 self.markup.close()
 
-    def _open(self, element: Element, tag: str) -> bool:
-        """Begin what shows; whether its markup is to be closed again."""
-        self._break(tag)
+    def _open(self, element: Element, tag: str, becomes: str) -> bool:
+        """Begin an element that is told apart; whether its markup is to be closed again."""
+        text = self.text
         attributes = ""
-        if tag in _TOLD_APART:
-            text = self.text
-            if tag in ("td", "th"):
-                text.cell()
-                attributes = _spans(element)
-            elif tag == "a":
-                url = allowed_url(element.get("href", ""), self.findings)
-                self.links.append((text.mark(), url, self.pictures))
-                if not url:
-                    return False
-                attributes = f' href="{html.escape(url)}"'
-            elif tag == "img":
-                return self._image(element)
-            elif tag == "blockquote":
-                text.quote(1)
-            elif tag == "pre":
-                text.preformatted(1)
-            elif tag in ("ul", "ol"):
-                self.lists.append(0 if tag == "ol" else -1)
-            elif tag == "li":
-                self._item()
-            elif tag == "hr" and not self.state.is_hidden:
-                text.write("----")
-                text.line()
-        tag = _RENAMED.get(tag, tag)
-        return tag in TAGS and self.markup.open(tag, attributes)
+        if tag in ("td", "th"):
+            text.cell()
+            attributes = _spans(element)
+        elif tag == "a":
+            url = allowed_url(element.get("href", ""), self.findings)
+            self.links.append((text.mark(), url, self.pictures))
+            if not url:
+                return False
+            attributes = f' href="{html.escape(url)}"'
+        elif tag == "img":
+            return self._image(element)
+        elif tag == "blockquote":
+            text.quote(1)
+        elif tag == "pre":
+            text.preformatted(1)
+        elif tag in ("ul", "ol"):
+            self.lists.append(0 if tag == "ol" else -1)
+        elif tag == "li":
+            self._item()
+        elif tag == "hr" and not self.state.is_hidden:
+            text.write("----")
+            text.line()
+        return self.markup.open(becomes, attributes)
 
     def _end(self, tag: str) -> None:
-        if tag in _TOLD_APART:
-            if tag == "a" and self.links:
-                self._end_link(*self.links.pop())
-            elif tag == "blockquote":
-                self.text.quote(-1)
-            elif tag == "pre":
-                self.text.preformatted(-1)
-            elif tag in ("ul", "ol") and self.lists:
-                self.lists.pop()
-        self._break(tag)
+        """End an element that is told apart."""
+        if tag == "a" and self.links:
+            self._end_link(*self.links.pop())
+        elif tag == "blockquote":
+            self.text.quote(-1)
+        elif tag == "pre":
+            self.text.preformatted(-1)
+        elif tag in ("ul", "ol") and self.lists:
+            self.lists.pop()
 
     def _end_link(self, mark: tuple[int, int], url: str, pictures_before: int) -> None:
         if not url or self.state.is_hidden:
@@ -217,13 +247,11 @@ class _Walk:
             self.text.write(f" <{url}>")
         self.targets.add(url)
 
-    def _break(self, tag: str) -> None:
-        """Break the line where an element starts or ends."""
-        if tag not in _BREAKS_LINE:
-            return
-        if tag in _PARAGRAPHS and not (tag in ("ul", "ol") and self.lists):
+    def _break(self, breaks: int) -> None:
+        """Break the line, or more, where an element starts or ends."""
+        if breaks == _PARAGRAPH or (breaks == _LIST and not self.lists):
             self.text.paragraph()
-        elif not (tag == "br" and self.state.is_hidden):
+        elif breaks != _LINE_BREAK or not self.state.is_hidden:
             self.text.line()
 
     def _item(self) -> None:
@@ -252,9 +280,10 @@ class _Walk:
         return bool(attributes) and self.markup.open("img", attributes)
 
     def _write(self, text: str) -> None:
-        text = visible(text, self.findings)
-        if self.state.is_low_contrast:
-            self.findings["low_contrast_chars"] += len(text.strip())
+        if text.strip(_ANY_BLANK):
+            text = visible(text, self.findings)
+            if self.state.is_low_contrast:
+                self.findings["low_contrast_chars"] += len(text.strip())
         self.text.write(text)
         self.markup.write(text)
 

@@ -62,6 +62,7 @@ class Markup:
         self._open: list[tuple[str, int, int]] = []
         self._shown = 0
         self._formatting = 0
+        self._paragraphs = 0
         self._budget = _FORMATTING_BUDGET
         self._escapes = 0
         self._links = 0
@@ -80,34 +81,39 @@ class Markup:
         if self._length >= MAX_HTML:
             self.truncated = True
             return False
+        open_ones = self._open
         needed = _NEEDS_PARENT.get(tag)
-        if needed is not None and not (self._open and self._open[-1][0] in needed):
+        if needed is not None and not (open_ones and open_ones[-1][0] in needed):
             if tag not in ("li", "dd", "dt"):
                 return False
             tag = "div"
-        if tag in FORMATTING:
+        is_formatting = tag in FORMATTING
+        if is_formatting:
             if self._formatting >= _MAX_FORMATTING or self._budget <= 0 or (tag == "a" and self._links):
                 return False
         elif tag in BLOCKS:
             self._budget -= self._formatting
-            self._relax_paragraph()
-            if tag in _HEADINGS and self._open and self._open[-1][0] in _HEADINGS:
+            if self._paragraphs:
+                self._relax_paragraph()
+            if tag in _HEADINGS and open_ones and open_ones[-1][0] in _HEADINGS:
                 tag = "div"
-        if len(self._open) >= MAX_DEPTH or not self._affords():
+        if len(open_ones) >= MAX_DEPTH or not self._affords():
             return False
         self._children[-1] += 1
         self._append(f"<{tag}{attributes}>")
         if tag in VOID:
             self._shown += 1
             return False
-        if tag in FORMATTING:
+        if is_formatting:
             self._formatting += 1
             self._links += tag == "a"
-        if tag == "table":
+        elif tag == "p":
+            self._paragraphs += 1
+        elif tag == "table":
             self._columns.append(_Column())
         elif tag in _OF_DATA:
             self._columns[-1].is_table = True
-        self._open.append((tag, len(self._pieces) - 1, self._shown))
+        open_ones.append((tag, len(self._pieces) - 1, self._shown))
         self._children.append(0)
         return True
 
@@ -115,13 +121,17 @@ class Markup:
         """End the element opened last."""
         tag, opened, shown_before = self._open.pop()
         self._children.pop()
-        column = self._columns.pop() if tag == "table" else None
         if tag in FORMATTING:
             self._formatting -= 1
             self._links -= tag == "a"
+        elif tag == "p":
+            self._paragraphs -= 1
+        column = self._columns.pop() if tag == "table" else None
         last = len(self._pieces) - 1
         if self._shown == shown_before and tag not in ("td", "th"):
             del self._pieces[opened:]
+        elif tag in FORMATTING:
+            self._append(f"</{tag}>")
         elif tag == "div" and self._closed == (opened + 1, last):
             # A box that holds one box and nothing else says no more than that box.
             self._pieces[opened] = ""
@@ -239,4 +249,5 @@ class Markup:
             if tag == "p":
                 self._pieces[piece] = "<div>"
                 self._open[index] = ("div", piece, shown)
+                self._paragraphs -= 1
                 return

@@ -5,6 +5,7 @@ import re
 MAX_TEXT = 400_000
 _MAX_QUOTES = 20
 _MAX_INDENT = 8
+_ANY_BLANK = " \t\r\n\f"
 _BLANKS = re.compile(r"[ \t\r\n\f]+")
 _SPACES = re.compile(" {2,}")
 _CELLS = re.compile(r"[ \u00a0]*\t[\t \u00a0]*")
@@ -40,6 +41,9 @@ class PlainText:
         """Add visible text; blanks run together outside preformatted text."""
         if self.length + len(text) > MAX_TEXT:
             text = text[: MAX_TEXT - self.length]
+        if not self._line and not self._preformatted and not text.strip(_ANY_BLANK):
+            self.length += len(text)  # at the start of a line it would not be seen
+            return
         if self._preformatted:
             first, *others = text.split("\n")
             self._line.append(first)
@@ -112,12 +116,12 @@ class PlainText:
         written = "".join(self._line)
         self._line = []
         shown = written.rstrip() if self._preformatted else _one_spaced(written)
-        if shown.strip():
+        if shown and not shown.isspace():
             quotes = min(self._quotes, _MAX_QUOTES)
             if self._gap and self._lines:
                 self._lines.append(("> " * min(quotes, self._quotes_above)).rstrip())
             self._gap = False
-            self._lines.append(f"{'> ' * quotes}{self._indent}{shown}")
+            self._lines.append(f"{'> ' * quotes}{self._indent}{shown}" if quotes or self._indent else shown)
             self._quotes_above = quotes
             self._indent = ""
         elif keep_empty:
