@@ -86,7 +86,6 @@ class Backfill:
     def fill(self, until: float) -> bool:
         """Fetch headers and texts until then (monotonic clock). Whether something is left to fetch."""
         if not self._store.lacks_texts():
-            self._store.settle(lambda: not self._over(until))
             self._report.waiting = 0
             return False
         folders = self._folders()
@@ -97,12 +96,19 @@ class Backfill:
             if not self._over(until) and self.lacks_headers(folder):
                 self._guarded(folder, partial(self._add_all_headers, folder, folders, until))
         self._add_texts(folders, until)
-        self._store.settle(lambda: not self._over(until))
         self._report.waiting = self._count_holes(folders) if self._is_spent else 0
         return any(self._holes(folder, State.TEXT, 1) for folder in self._folders())
 
     def make_html(self, until: float) -> bool:
-        """Sanitized HTML of contents that still lack it, newest first, until then. Whether some still do."""
+        """Sanitized HTML of contents that still lack it, newest first, until then. Whether some still do.
+
+        What a backlog left to do in the index is done meanwhile: the sanitizer works in other processes.
+        """
+        is_left = self._make_html(until)
+        self._store.settle(lambda: not self._over(until))
+        return is_left
+
+    def _make_html(self, until: float) -> bool:
         under_way: list[tuple[list[int], Callable[[], list[bytes | Crash | None]]]] = []
         below = _ABOVE_ALL
         while True:
@@ -114,6 +120,7 @@ class Backfill:
                 forms = self._parsers.html_later([form for _, form in waiting])
                 under_way.append(([content for content, _ in waiting], forms))
             if under_way and (not waiting or len(under_way) > AHEAD):
+                self._store.settle_a_little()
                 self._set_html(*under_way.pop(0))
             elif not waiting and (is_over or below == _ABOVE_ALL):
                 return is_over and bool(self._store.normalised(1))

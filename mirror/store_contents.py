@@ -65,6 +65,7 @@ class StoredContents:
     _connection: sqlite3.Connection
     _vocabulary: Vocabulary
     _between: merging.Between
+    _settling: Iterator[None] | None = None
     _texts_at_once = TEXTS_AT_ONCE
 
     def holes(self, folder_id: int, state: State, limit: int, *, since: datetime | None = None) -> list[Hole]:
@@ -133,6 +134,7 @@ class StoredContents:
         A copy (equal digest and INTERNALDATE) gives its messages to the content that is already stored.
         """
         waiting = sorted(contents, key=lambda item: item[0])
+        self._settling = None  # what it was about to do may be done otherwise now
         while waiting:
             count = _within(waiting, self._texts_at_once)
             began = time.monotonic()
@@ -156,14 +158,11 @@ class StoredContents:
             with transaction(self._connection) as db:
                 self._between.step(db)
         if are_many(self._connection):
-            self._step_by_step(take_in(self._connection), lambda: True)
-
-    def _step_by_step(self, steps: Iterator[None], goes_on: Callable[[], bool]) -> None:
-        """Take steps, each in a transaction of its own, as long as there are some and it goes on."""
-        is_left = True
-        while is_left and goes_on():
-            with transaction(self._connection):
-                is_left = next(steps, False) is None
+            taking = take_in(self._connection)
+            is_left = True
+            while is_left:
+                with transaction(self._connection):
+                    is_left = next(taking, False) is None
 
     def _adapt(self, seconds: float) -> None:
         """Let the next transaction take about as long as it may."""
@@ -174,15 +173,28 @@ class StoredContents:
 
     def begin_backlog(self) -> None:
         """Many texts follow: the index is merged afterwards, by settle()."""
+        self._settling = None
         with transaction(self._connection) as db:
             merging.put_off(db)
         self._between.begin(self._connection)
 
     def settle(self, goes_on: Callable[[], bool]) -> None:
         """Merge what a backlog left of the index, step by step, as long as it goes on."""
-        if not merging.are_put_off(self._connection):
-            return
-        self._step_by_step(merging.steps(self._connection), goes_on)
+        while goes_on() and self.settle_a_little():
+            pass
+        self._settling = None
+
+    def settle_a_little(self) -> bool:
+        """One step of that. Whether more are left."""
+        if self._settling is None:
+            if not merging.are_put_off(self._connection):
+                return False
+            self._settling = merging.steps(self._connection)
+        with transaction(self._connection):
+            is_left = next(self._settling, False) is None
+        if not is_left:
+            self._settling = None
+        return is_left
 
     def index_lines(self) -> bool:
         """Take more into the parts of the index that are made behind the rest. Whether some are left.
