@@ -161,7 +161,7 @@ def test_pass_indexes_header_lines_that_an_older_version_left(mirror: Mirror, do
     lines.empty(mirror.store._connection)
     mirror.sync()
     assert lines.is_whole(mirror.store._connection)
-    assert mirror.rows("SELECT count(*) FROM line WHERE line MATCH 'xam'") == [(2,)]
+    assert mirror.rows("SELECT count(*) FROM line WHERE line MATCH 'amp'") == [(2,)]
 
 
 def _found(reader: Reader, query: str) -> list[str]:
