@@ -13,6 +13,8 @@ from mirror.query.words import unindex
 from mirror.record import CONTENT_VERSION, EnvelopeRecord, Record
 from mirror.schema import SPILL_BITS
 
+_NEAR = 32
+"""Ids looked at one by one."""
 _ID_EPOCH = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) // 60
 
 
@@ -20,11 +22,7 @@ def add_content(db: sqlite3.Connection, message: Listed, next_free: dict[int, in
     """Add a content row whose id sorts by INTERNALDATE; a full minute spills upward. next_free: per minute, so far."""
     seconds = int(message.internaldate.timestamp())
     base = _first_id(seconds)
-    candidate = next_free.get(base, base)
-    for (taken,) in db.execute("SELECT id FROM content WHERE id >= ? ORDER BY id", (candidate,)):
-        if taken != candidate:
-            break
-        candidate += 1
+    candidate = _free_id(db, next_free.get(base, base))
     next_free[base] = candidate + 1
     zone = zone_of(message.internaldate)
     db.execute(
@@ -32,6 +30,37 @@ def add_content(db: sqlite3.Connection, message: Listed, next_free: dict[int, in
         (candidate, seconds, zone, message.size, _day(seconds, zone), message.email_id or None),
     )
     return candidate
+
+
+def _free_id(db: sqlite3.Connection, lowest: int) -> int:
+    """A free id not below this: the first, where it is near; behind many taken ones, one about twice as far at most.
+
+    A mailbox that got more mail than a minute has ids, for days on end, is one run of them: walking it for each
+    message would cost hours.
+    """
+    candidate = lowest
+    for (taken,) in db.execute("SELECT id FROM content WHERE id >= ? ORDER BY id LIMIT ?", (lowest, _NEAR)):
+        if taken != candidate:
+            return candidate
+        candidate += 1
+    taken, step = candidate - 1, _NEAR
+    if candidate - lowest < _NEAR:
+        return candidate
+    while _is_taken(db, taken + step):
+        taken += step
+        step *= 2
+    free = taken + step
+    while free - taken > 1:
+        middle = (taken + free) // 2
+        if _is_taken(db, middle):
+            taken = middle
+        else:
+            free = middle
+    return free
+
+
+def _is_taken(db: sqlite3.Connection, content_id: int) -> bool:
+    return db.execute("SELECT 1 FROM content WHERE id = ?", (content_id,)).fetchone() is not None
 
 
 def earliest_id(since: datetime | None) -> int:
