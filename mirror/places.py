@@ -21,11 +21,14 @@ class Places:
         turn = object()
         with self._changed:
             self._waiting.append(turn)
-            while self._waiting[0] is not turn or self._taken >= self._size():
-                self._changed.wait(_LOOK_EVERY)
-            self._waiting.popleft()
-            self._taken += 1
-            self._changed.notify_all()
+            try:
+                while self._waiting[0] is not turn or self._taken >= self._size():
+                    self._changed.wait(_LOOK_EVERY)
+                self._taken += 1
+            finally:
+                # Whoever gives up waiting (Ctrl-C) must not stand in the way of those behind.
+                self._waiting.remove(turn)
+                self._changed.notify_all()
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from mirror.places import Places
 from tests.processes import until
 
@@ -33,6 +35,21 @@ def test_work_begins_in_the_order_of_asking_one_at_a_time() -> None:
         leave()
         thread.join(10)
     assert begun == [0, 1, 2, 3]
+
+
+def test_who_gives_up_waiting_holds_up_nobody() -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    size, begun = [interrupted], list[int]()
+    places = Places(lambda: size[0]())
+    with pytest.raises(KeyboardInterrupt), places:
+        pass
+    size[0] = lambda: 1
+    thread, leave = at_work(places, begun, 1)
+    leave()
+    thread.join(10)
+    assert begun == [1]
 
 
 def test_who_waits_gets_a_place_that_the_moment_adds() -> None:
