@@ -47,6 +47,7 @@ _SHORTEST = 3
 _WORD = re.compile(r"\w{3,}")
 _SHARED_WORDS = 0.3
 _MAX_COMPARED = 20_000
+_BEGINNING = 2_000
 _STUB = re.compile(r"(?i)\bhtml\b|view (?:this|it) in|web version|webversion|im browser|navigateur")
 _META_CHARSET = re.compile(rb"(?i)<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]{2,40})")
 _MAX_STUB = 300
@@ -105,7 +106,7 @@ def degraded(raw: bytes, reason: str) -> Content:
 
 
 def _cleaned(message: Message, source: bytes) -> Content:
-    envelope = read_envelope(message.header, message.hint)
+    envelope = read_envelope(message.header, message.hint, message.block)
     findings = Findings(message.findings) | Findings(envelope.findings)
     text, normalised_html = _shown(message, findings)
     attachments = tuple(
@@ -231,7 +232,11 @@ def _differ(plain: str, seen: str) -> bool:
     """The plain form says something else than the HTML form; a stub that points to the HTML does not."""
     if len(plain) <= _MAX_STUB and _STUB.search(plain):
         return False
-    ours, theirs = _words(plain[:_MAX_COMPARED].lower()), _words(seen[:_MAX_COMPARED].lower())
+    ours, seen = _words(plain[:_MAX_COMPARED].lower()), seen[:_MAX_COMPARED].lower()
+    beginning = seen[: seen.rfind("\n", 0, max(len(plain), _BEGINNING)) + 1]
+    if ours and len(ours & _words(beginning)) / len(ours) >= _SHARED_WORDS:
+        return False  # what follows only adds to what they share
+    theirs = _words(seen)
     if not ours or not theirs:
         return bool(ours)
     return len(ours & theirs) / min(len(ours), len(theirs)) < _SHARED_WORDS

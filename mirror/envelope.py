@@ -64,13 +64,15 @@ class Envelope:
     findings: dict[str, int]
 
 
-def read_envelope(block: bytes, hint: str = "") -> Envelope:
+def read_envelope(block: bytes, hint: str = "", fields: Block | None = None) -> Envelope:
     """The envelope that a header block gives.
 
-    hint: the charset that the mail's parts name, for raw 8-bit header values. Never raises.
+    hint: the charset that the mail's parts name, for raw 8-bit header values. fields: of the block, where they have
+    been read. Never raises.
     """
-    block = with_line_feeds(block)
-    fields = read_block(block, 0, len(block))
+    if fields is None:
+        block = with_line_feeds(block)
+        fields = read_block(block, 0, len(block))
     hint = hint or read_parameters(unfolded(fields.first("content-type")[:_MAX_RAW]))[1].get("charset", "")
     if codec_of(hint[:60]) is None:
         hint = ""

@@ -4,12 +4,11 @@
 kept here, so that better rules can be applied again without the raw mail.
 """
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mirror.invisible import Findings
-from mirror.mail.header import MAX_BLOCK
+from mirror.mail.header import MAX_BLOCK, Block
 from mirror.mail.mime import Part, read_tree
 
 MAX_MESSAGE = 50_000_000
@@ -42,6 +41,10 @@ class Attachment:
     content_id: str = ""
     inline: bool = False
 
+    def as_row(self) -> dict[str, str | int | bool]:
+        """Its values by their names, for JSON."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
 
 @dataclass(frozen=True, slots=True)
 class Body:
@@ -69,6 +72,8 @@ class Message:
     html_body: tuple[int, ...]
     attachments: tuple[Attachment, ...]
     findings: dict[str, int]
+    block: Block | None = field(default=None, repr=False, compare=False)
+    """The fields of `header`, where nothing in it needed a judgement."""
 
 
 Kept = tuple[tuple[str, bytes], ...]
@@ -108,6 +113,7 @@ def read_with_attachments(raw: bytes, largest: int) -> tuple[Message, Kept]:
         html_body=tuple(order.index(id(part)) for part in selection.html),
         attachments=tuple(attachments),
         findings=dict(findings | _named(root, selection)),
+        block=root.block if root.block.is_clean and root.start <= MAX_BLOCK else None,
     )
     return message, tuple(kept)
 
@@ -236,7 +242,7 @@ def _named(root: Part, selection: _Selection) -> Findings:
         for part in (root, *selection.attachments)
     ):
         findings["encrypted"] = 1
-    if any(re.search(r"signed|signature", media_type) for media_type in types):
+    if any("signed" in media_type or "signature" in media_type for media_type in types):
         findings["signed"] = 1
     if types & {"text/calendar", "application/ics"}:
         findings["calendar"] = 1

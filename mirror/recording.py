@@ -3,7 +3,6 @@
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from mirror.columns import envelope_record
 from mirror.content import Content
@@ -23,7 +22,7 @@ def record_of(content: Content, kept: Kept = ()) -> Record:
         envelope=envelope,
         text=content.text,
         preview=content.preview,
-        attachments=json.dumps([asdict(attachment) for attachment in content.attachments], ensure_ascii=False),
+        attachments=json.dumps([attachment.as_row() for attachment in content.attachments], ensure_ascii=False),
         smallest=min((attachment.size for attachment in content.attachments), default=None),
         findings=json.dumps(content.findings),
         headers=json.dumps(content.envelope.headers, ensure_ascii=False),

@@ -22,6 +22,8 @@ _SIGNATURE = re.compile(r"^(?:-- ?|—)$")
 _SENT_FROM = re.compile(
     r"(?i)^(?:sent from my |sent from (?:mail|outlook|yahoo)|von meinem \w+ gesendet|envoyé de mon |get outlook for )"
 )
+_SAYS_NOTHING = frozenset(["", *"cChHjJkKmMnNpPqQrRtTuUwWxXyYzZ0123456789.,;:!?()[]{}<=+/\\|\"'#%&$@~^`"])
+"""Characters that none of the lines looked for here begins with, unless a colon ends it."""
 _TARGET = re.compile(r" ?<(?:https?|mailto|tel):[^>\s]*>")
 
 
@@ -32,6 +34,9 @@ def reply_text(text: str) -> str:
     introduced = 0
     for index, line in enumerate(lines):
         stripped = line.strip()
+        if index >= introduced and stripped[:1] in _SAYS_NOTHING and not stripped.endswith(":"):
+            kept.append(line.rstrip())
+            continue
         if _ORIGINAL.match(stripped) or _SIGNATURE.match(line) or _starts_forwarded_header(lines, index):
             break
         if index < introduced or stripped.startswith(">") or _SENT_FROM.match(stripped):

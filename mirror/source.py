@@ -5,11 +5,10 @@ The pack is zlib over one line of JSON (what was parsed) and then the header blo
 
 import json
 import zlib
-from dataclasses import asdict
 
 from mirror.message import Attachment, Body, Message
 
-_LEVEL = 3
+_LEVEL = 1
 
 
 def packed(message: Message) -> bytes:
@@ -20,7 +19,7 @@ def packed(message: Message) -> bytes:
         "bodies": [[b.part, b.media_type, b.charset, b.flowed, len(b.data)] for b in message.bodies],
         "text_body": message.text_body,
         "html_body": message.html_body,
-        "attachments": [asdict(attachment) for attachment in message.attachments],
+        "attachments": [attachment.as_row() for attachment in message.attachments],
         "findings": message.findings,
     }
     parts = [json.dumps(facts).encode("ascii"), b"\n", message.header, *(body.data for body in message.bodies)]

@@ -42,12 +42,16 @@ class Field(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Fields in received order; where the body starts; junk lines dropped; whether the block was over the limits."""
+    """Fields in received order; where the body starts; junk lines dropped; whether the block was over the limits.
+
+    is_clean: nothing in it needed a judgement.
+    """
 
     fields: Sequence[Field]
     end: int
     junk: int = 0
     truncated: bool = False
+    is_clean: bool = field(default=False, compare=False)
     _by_name: dict[str, list[bytes]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -97,7 +101,7 @@ def read_clean(data: bytes, start: int, stop: int) -> Block | None:
         if junk:
             return None
         fields.append(Field(name.decode("ascii"), value.strip(b" \t\r\n")))
-    return None if len(fields) > MAX_FIELDS else Block(fields, end)
+    return None if len(fields) > MAX_FIELDS else Block(fields, end, is_clean=True)
 
 
 def read_damaged(data: bytes, start: int, stop: int) -> Block:

@@ -117,6 +117,20 @@ def test_html_wins_over_a_plain_part_that_says_something_else() -> None:
 
     assert content.text == "Shall we have lunch"
     assert content.findings == {"alternative_mismatch": 1}
+
+
+@pytest.mark.parametrize(("shared", "flagged"), [(range(200), False), (range(40), True), (range(60), False)])
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_forms_agree_when_a_third_of_the_words_is_shared_wherever_it_stands(
+    shared: range, flagged: bool, comes_first: bool
+) -> None:
+    plain = " ".join(f"word{number}" for number in range(200))
+    common = "".join(f"<p>word{number}</p>" for number in shared)
+    others = "".join(f"<p>other{number}</p>" for number in range(400))
+    html = common + others if comes_first else others + common
+    parts = (f"Content-Type: text/{kind}\n\n{text}" for kind, text in (("plain", plain), ("html", html)))
+    content = read_content(multipart("alternative", *parts))
+    assert ("alternative_mismatch" in content.findings) == flagged
     assert "wire" not in read_all(multipart("alternative", plain, html))
 
 

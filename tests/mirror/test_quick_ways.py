@@ -9,11 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mirror import reply
+from mirror.envelope import read_envelope
 from mirror.mail.addresses import read_all, read_one
 from mirror.mail.dates import read_ordinary, read_words
 from mirror.mail.header import read_clean, read_damaged
+from mirror.message import read_message
 from mirror.page.balance import put_right
 from mirror.page.nesting import as_written
+from mirror.reply import reply_text
 from tests.corpus import messages, needs_corpus
 from tests.mirror.mutation import mutations
 
@@ -25,6 +29,12 @@ _TAGS = (
     "</body>", "</html>", "<br>", "</br>", "<hr>", "<img src='>'>", "<a href=x>", "</a>", "<font color=x>", "</font>",
     "<center>", "</center>", "<tbody>", "</tbody>", "<dl>", "<dt>", "</dt>", "</dl>", "<fieldset>", "</fieldset>",
     "<caption>", "</caption>", "text", "<", "<x", "<noscript>", "</noscript>", "<!doctype html>", "<span>", "</span>",
+)  # fmt: skip
+_LINES = (
+    "-- ", "> quoted", "On Monday Jane wrote:", "On Monday", "Jane wrote:", "Jane <j@example.org> schrieb am Montag:",
+    "", "From: a", "*From:* a", "Sent: b", "To: c", "Subject: d", "Sent from my phone", "-----Original Message-----",
+    "____", "Begin forwarded message:", "K wrote:", "\u017fent from my phone", "\u0130l giorno x ha scritto:",
+    " indented", "text",
 )  # fmt: skip
 _PAIRS = ("p", "div", "table", "tr", "td", "tbody", "b", "ul", "li", "dl", "dt", "h1", "a", "font", "center", "span")
 
@@ -55,6 +65,27 @@ def test_header_blocks_of_damaged_mail() -> None:
     differing = [path for path, raw in mutations(list(messages()), 600, seed=41) if not _same_header(raw)]
 
     assert differing == []
+
+
+@needs_corpus
+def test_envelope_by_the_fields_that_are_at_hand() -> None:
+    mails = [(path, read_message(raw)) for path, raw in mutations(list(messages()), 400, seed=43)]
+    at_hand = [(path, mail) for path, mail in mails if mail.block is not None]
+
+    assert len(at_hand) > 100
+    assert [
+        path
+        for path, mail in at_hand
+        if read_envelope(mail.header, mail.hint, mail.block) != read_envelope(mail.header, mail.hint)
+    ] == []
+
+
+@given(st.lists(st.sampled_from(_LINES) | st.text(max_size=12), max_size=12).map("\n".join))
+def test_lines_that_begin_as_no_quote_does(text: str) -> None:
+    found = reply_text(text)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(reply, "_SAYS_NOTHING", frozenset())
+        assert reply_text(text) == found
 
 
 @given(st.text(st.sampled_from('ab.@<>"\\(),;: =?\t')))
