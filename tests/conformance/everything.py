@@ -7,10 +7,9 @@ a client and a tool: our door, the SDK behind it, and how the two are put togeth
 import base64
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import anyio
-from mcp.server.lowlevel import Server
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.prompts.base import UserMessage
 from mcp.shared.exceptions import MCPError
@@ -33,13 +32,19 @@ from mcp.types import (
     TextResourceContents,
 )
 
+from server.said import Said
+from server.tool import ToolServer
+
 _IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 _SOUND = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 _PAUSE = 0.05
 
 
-def everything_server() -> Server[Any]:
-    """The server."""
+_SIMPLE_TEXT = "This is a simple text response for testing."
+
+
+def everything_server() -> ToolServer:
+    """The server. Its one tool of plain text is answered as plain calls of ours are: before the SDK."""
     server = MCPServer("everything", version="1", subscriptions=False, log_level="WARNING")
     for add in (_contents, _streams, _inputs, _resources, _prompts):
         add(server)
@@ -49,7 +54,9 @@ def everything_server() -> Server[Any]:
         return Completion(values=["paris", "park"], total=2, has_more=False)
 
     server.streamable_http_app()  # the session manager is there only after it
-    return server.session_manager.app
+    served = cast("ToolServer", server.session_manager.app)
+    served.answer_at_once = lambda name, _: Said((_SIMPLE_TEXT,)) if name == "test_simple_text" else None
+    return served
 
 
 def _contents(server: MCPServer) -> None:
@@ -58,7 +65,7 @@ def _contents(server: MCPServer) -> None:
     @server.tool(structured_output=False)
     def test_simple_text() -> str:
         """Plain text."""
-        return "This is a simple text response for testing."
+        return _SIMPLE_TEXT
 
     @server.tool(structured_output=False)
     def test_image_content() -> ImageContent:
