@@ -147,7 +147,7 @@ class Search:
         if not self._asks_for_text or walk.messages <= _FEW:
             yield from self._run(self._way(walk, span), walk.by)
             return
-        count, total = _GLIMPSE, 0
+        count, total = 0 if any(map(_is_telling, self._together)) else _GLIMPSE, 0
         while count and span.low <= span.high:
             low, found, began = self._boundary(span, count), 0, time.perf_counter()
             for pair in self._run(self._way(walk, Span(low, span.high)), walk.by):
@@ -333,6 +333,12 @@ def _walk_of(tables: str) -> Walk:
     return Walk(tables, (), "", 0)
 
 
+def _is_telling(node: Node) -> bool:
+    """Whether a condition looks for something that the index finds at once."""
+    pattern = node.pattern if isinstance(node, Contains | TextContains | HeaderContains) else ""
+    return any(len(word) >= _TELLING and word.isalpha() for word in pattern.split())
+
+
 def _index_way(scope: Scope, span: Span, tables: str, asked: Asked) -> Fragment:
     return Fragment(
         " AND ".join((tables, asked.rest.sql)), (scope.folder, asked.match, span.low, span.high, *asked.rest.values)
@@ -341,6 +347,8 @@ def _index_way(scope: Scope, span: Span, tables: str, asked: Asked) -> Fragment:
 
 _GLIMPSE = 8
 """Messages to walk before anything is looked up: many words are in so many mails that the page is full by then."""
+_TELLING = 4
+"""So many letters in a row are in few words, and looked up sooner than eight texts are tested."""
 _DENSE, _PATIENCE = 16, 1e-3
 """As long as one of so many messages matches, and the page will be full within so many seconds, the walk goes on."""
 _ENOUGH_TO_TELL = 500

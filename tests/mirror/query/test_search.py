@@ -79,7 +79,7 @@ SORTED = "USE TEMP B-TREE FOR ORDER BY"
             "SEARCH keyword USING PRIMARY KEY (folder=? AND name=? AND content>? AND content<?)",
         ),
         (
-            parse_himalaya("body common"),
+            parse_himalaya("body co"),
             "SEARCH message USING INDEX message_walk (folder=? AND content>? AND content<?)",
         ),
         (parse_himalaya("body needle"), "SEARCH message USING INDEX message_walk (folder=? AND content=?)"),
