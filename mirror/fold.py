@@ -40,6 +40,7 @@ _UNSPACED = (
     (0xF900, 0xFAFF),
     (0x20000, 0x3FFFF),
 )
+_UNSPACED_RUN = re.compile("[" + "".join(f"{chr(low)}-{chr(high)}" for low, high in _UNSPACED) + "]+")
 _ASCII_WORDS = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for code in range(128)) + bytes(
     range(128, 256)
 )
@@ -48,14 +49,27 @@ _ASCII_WORDS = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for
 def fold(text: str) -> str:
     """Text as the index holds it: words of equal letters, separated by blanks."""
     words = fold_whole(text)
-    return words if len(words) <= LONGEST_WORD else _TOO_LONG.sub(LONG_WORD, words)
+    return _TOO_LONG.sub(LONG_WORD, words) if _may_have_too_long(words) else words
+
+
+def _may_have_too_long(words: str) -> bool:
+    # A word that is too long covers, of all blocks of half its length, one from end to end.
+    half = LONGEST_WORD // 2
+    return any(words.find(" ", at, at + half) < 0 for at in range(0, len(words) - half, half))
 
 
 def fold_whole(text: str) -> str:
     """The same, with words of any length."""
     if text.isascii():
         return text.encode("ascii").translate(_ASCII_WORDS).decode("ascii")
-    return _words(fold_keeping_separators(text))
+    changes: list[tuple[str, str]] = []
+    for character in _others(text):
+        words = _WORDS_ALONE[character]
+        if words is None:
+            return _words(fold_keeping_separators(text))
+        if words != character:
+            changes.append((character, words))
+    return _spaced(text, changes)
 
 
 def fold_keeping_separators(text: str) -> str:
@@ -139,8 +153,25 @@ def _replaced(text: str, changes: list[tuple[str, str]]) -> str:
 
 def _words(folded: str) -> str:
     """Folded text with its separators as blanks, and blanks around each character that is a word by itself."""
-    spaced = folded.encode("utf-8", "surrogatepass").translate(_ASCII_WORDS).decode("utf-8", "surrogatepass")
-    return _replaced(spaced, [(each, _WORDS[each]) for each in _others(spaced) if _WORDS[each] != each])
+    return _spaced(folded, [(each, _WORDS[each]) for each in _others(folded) if _WORDS[each] != each])
+
+
+def _spaced(text: str, changes: list[tuple[str, str]]) -> str:
+    """The text with single characters replaced, and of ASCII the separators by blanks and capitals by small letters."""
+    spaced = text.encode("utf-8", "surrogatepass").translate(_ASCII_WORDS).decode("utf-8", "surrogatepass")
+    if len(changes) > _FEW_REPLACED:
+        spaced = _UNSPACED_RUN.sub(_apart, spaced)
+        changes = [change for change in changes if change[1] != f" {change[0]} " or not _UNSPACED_RUN.match(change[0])]
+    # A character that gets blanks around it may also come, with its blanks, in the place of another.
+    return _replaced(spaced, sorted(changes, key=_brings_others))
+
+
+def _apart(run: re.Match[str]) -> str:
+    return f" {' '.join(run[0])} "
+
+
+def _brings_others(change: tuple[str, str]) -> bool:
+    return change[0] not in change[1]
 
 
 def is_unspaced(character: str) -> bool:
@@ -192,6 +223,20 @@ def _composes_with_nothing(character: str) -> bool:
 
 
 _ALONE = _Alone()
+
+
+class _WordsAlone(dict[str, str | None]):
+    """What a character becomes in the index whatever stands beside it, or None where that depends on its neighbours."""
+
+    def __missing__(self, character: str) -> str | None:
+        folded = _ALONE[character]
+        words = None if folded is None else _words(folded)
+        if len(self) < _MOST_KNOWN:
+            self[character] = words
+        return words
+
+
+_WORDS_ALONE = _WordsAlone()
 _SILENT: set[str] = set()
 """Characters met that folding keeps, or replaces by others without ASCII, whatever stands beside them."""
 QUIET = (
@@ -205,6 +250,7 @@ _QUIET_OCTETS = bytes((*range(0xC0), *range(0xE4, 0xEA), 0xEB, 0xEC))
 _LOUD = re.compile(f"[^{QUIET}]")
 _JAMO = ((0x1100, 0x11FF), (0xA960, 0xA97F), (0xD7B0, 0xD7FF))
 _MOST_REPLACED = 32
+_FEW_REPLACED = 8
 _MOST_KNOWN = 50_000
 """Characters remembered; more are in no mail that wants to be read."""
 _ASCII = bytes(range(128))

@@ -67,6 +67,22 @@ def test_index_holds_these_words(text: str, words: str) -> None:
     assert fold(text).split() == words.split()
 
 
+@pytest.mark.parametrize("before", ["", "a ", "b" * 249 + " ", "会", "c" * 600 + " "])
+@pytest.mark.parametrize("letter", ["x", "ß", "я"])
+def test_words_that_are_too_long_are_replaced_wherever_they_stand(before: str, letter: str) -> None:
+    for length in (
+        LONGEST_WORD // 2,
+        LONGEST_WORD - 1,
+        LONGEST_WORD,
+        LONGEST_WORD + 1,
+        LONGEST_WORD + 2,
+        3 * LONGEST_WORD,
+    ):
+        folded = fold_keeping_separators(letter * length)
+        word = folded if len(folded) <= LONGEST_WORD else LONG_WORD
+        assert fold(f"{before}{letter * length} after").split()[-2:] == [word, "after"]
+
+
 def test_lower_case_before_folding_changes_no_character() -> None:
     assert [each for each in EVERY_CHARACTER if _reference(each) != fold_keeping_separators(each)] == []
 
