@@ -30,6 +30,15 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def use_memory(connection: sqlite3.Connection, *, is_wanted: bool = True) -> None:
+    """Keep in memory, or not, what SQLite would write to temporary files.
+
+    Each statement that a trigger follows notes the pages that it changes, to be able to undo it: in a file, that costs
+    as much as the change. Not for what builds or sorts whole tables.
+    """
+    connection.execute("PRAGMA temp_store = MEMORY" if is_wanted else "PRAGMA temp_store = FILE")
+
+
 def private_folder(path: Path) -> Path:
     """The folder, made 0700 with its parents where it is not there yet."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]

@@ -15,7 +15,7 @@ from pathlib import Path
 from mirror.attempts import Attempts
 from mirror.blobs import Blobs
 from mirror.content_rows import earliest_id, renew_sort_keys
-from mirror.database import connect, in_slices, private_folder, transaction
+from mirror.database import connect, in_slices, private_folder, transaction, use_memory
 from mirror.errors import MirrorCorrupt
 from mirror.fold import FOLD_VERSION
 from mirror.pace import utc_day
@@ -76,6 +76,7 @@ class Store(StoredFolders, StoredRebinding, StoredContents, StoredCleanup):
             connection = connect(self.path)
             migrate(connection)
             self._begin_mirror(connection)
+            use_memory(connection)
         except sqlite3.DatabaseError as exc:
             if connection is not None:
                 connection.close()

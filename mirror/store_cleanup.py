@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mirror.blobs import Blobs
-from mirror.database import transaction
+from mirror.database import transaction, use_memory
 from mirror.query.words import forget_unused_words
 
 logger = logging.getLogger(__name__)
@@ -98,11 +98,14 @@ class StoredCleanup:
             logger.warning("clean-up put off: the disk is too full", extra={"mirror": self.path.parent.name})
             return False
         self._connection.execute("UPDATE mirror SET swept = swept - ?", (swept,))
+        use_memory(self._connection, is_wanted=False)
         try:
             self._connection.execute("VACUUM")
         except BaseException:
             self._connection.execute("UPDATE mirror SET swept = swept + ?", (swept,))
             raise
+        finally:
+            use_memory(self._connection)
         return True
 
     def _cut_log(self) -> bool:
