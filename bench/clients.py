@@ -1,18 +1,22 @@
-"""Clients of the server: one that costs next to nothing, and the SDK's own."""
+"""Clients of the server: some that cost next to nothing, and the SDK's own."""
 
 import json
 import socket
+import subprocess
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Self
 
 import httpx2
 from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.servers.ports import HOST
 
 ERA = "2026-07-28"
+HANDSHAKE = "2025-11-25"
 _TIMEOUT = 30.0
 
 
@@ -89,6 +93,55 @@ class LeanClient:
         if not piece:
             raise ConnectionError("the server hung up")
         return piece
+
+
+class LineClient:
+    """A program with which JSON is exchanged line by line, over its standard input and output."""
+
+    def __init__(self, program: StdioServerParameters, log: Path) -> None:
+        self._number = 0
+        self._log = log.open("ab")
+        self._process = subprocess.Popen(
+            [program.command, *program.args],
+            cwd=program.cwd,
+            env=program.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+        )
+
+    def __enter__(self) -> Self:
+        client = {"name": "bench", "version": "1"}
+        self._ask("initialize", {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": client})
+        self._send({"method": "notifications/initialized"})
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._process.communicate(timeout=_TIMEOUT)
+        self._log.close()
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
+        """The JSON of a tool's answer. Raises RuntimeError when the tool says no."""
+        result = self._ask("tools/call", {"name": tool, "arguments": arguments})
+        text = result["content"][0]["text"] if result["content"] else "null"
+        if result.get("isError"):
+            raise RuntimeError(f"{tool} {arguments}: {text}")
+        return json.loads(text)
+
+    def _ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        self._number += 1
+        self._send({"id": self._number, "method": method, "params": params})
+        assert self._process.stdout is not None
+        while line := self._process.stdout.readline():
+            message = json.loads(line)
+            if message.get("id") == self._number:
+                return dict(message["result"])
+        raise ConnectionError("the program has ended")
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self._process.stdin.flush()
 
 
 @asynccontextmanager

@@ -1,8 +1,9 @@
 """Searches and reads of the gateway tools beside simple-email-gw's. `python -m bench.gateway --messages 20000`.
 
-Both over stdio, with the SDK's client, on the same mailbox of a Dovecot over TLS. The other program counts every read
-against 60 operations a minute, so that it is asked a few times only. First comes how soon ours answers after its very
-first start, when nothing is mirrored yet.
+Both over stdio, on the same mailbox of a Dovecot over TLS, asked in turn: by a client that does no more than exchange
+lines of JSON, and by the SDK's, which takes half a millisecond of its own for a call. The other program counts every
+read against 60 operations a minute, so that it is asked a few times only. First comes how soon ours answers after its
+very first start, when nothing is mirrored yet.
 """
 
 import json
@@ -11,21 +12,38 @@ import statistics
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import anyio
 import click
 from mcp.client import Client
 
+from bench.clients import LineClient
 from bench.installation import SEED, fill
 from bench.mail import generate
 from tests.servers.dovecot import Dovecot
-from tests.servers.simple_email_gw import ACCOUNT, ask, environment, installed, ours, theirs
+from tests.servers.simple_email_gw import (
+    ACCOUNT,
+    ask,
+    environment,
+    installed,
+    our_program,
+    ours,
+    their_program,
+    theirs,
+)
 
 LOGIN = "bench@example.org"
 ASKED = 6
-REPEATS = 5
+READ = 20
+REPEATS = 10
 SAMPLE = 400
+
+Taken = dict[str, tuple[list[float], list[float]]]
+"""Seconds of the calls of each kind: theirs, and ours."""
 
 
 def searches() -> dict[str, list[str]]:
@@ -58,44 +76,86 @@ def main(messages: int, venv: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="postmirror-bench-") as name, Dovecot() as dovecot:
         home = Path(name)
         mailbox = fill(dovecot, LOGIN, messages)
-        taken = anyio.run(_measure, command, environment(dovecot, LOGIN, home), home)
-    click.echo(f"{mailbox.described}; medians of {REPEATS} x {ASKED} calls (ours) and {ASKED} (theirs), in ms")
-    click.echo(f"{'':<18}{'simple-email-gw':>16}{'postmirror':>12}{'ratio':>8}")
-    for kind, (their_times, our_times) in taken.items():
-        slow, fast = (1_000 * statistics.median(each) for each in (their_times, our_times))
-        click.echo(f"{kind:<18}{slow:>16.1f}{fast:>12.2f}{slow / fast:>7.0f}x")
+        variables = environment(dovecot, LOGIN, home)
+        anyio.run(_first_start, variables, home)
+        lines = _by_lines(command, variables, home)
+        sdk = anyio.run(_by_the_sdk, command, variables, home)
+    click.echo(f"{mailbox.described}; medians in ms")
+    click.echo(f"{'':<18}{'simple-email-gw':>16}{'postmirror':>12}{'ratio':>8}    by the SDK's client{'ratio':>8}")
+    for kind in lines:
+        shown = [[1_000 * statistics.median(each) for each in taken[kind]] for taken in (lines, sdk)]
+        (slow, fast), (slow_sdk, fast_sdk) = shown
+        click.echo(
+            f"{kind:<18}{slow:>16.1f}{fast:>12.2f}{slow / fast:>7.0f}x"
+            f"{slow_sdk:>14.1f}{fast_sdk:>9.2f}{slow_sdk / fast_sdk:>7.0f}x"
+        )
 
 
-async def _measure(command: Path, variables: dict[str, str], home: Path) -> dict[str, tuple[list[float], list[float]]]:
+async def _first_start(variables: Mapping[str, str], home: Path) -> None:
     began = time.perf_counter()
-    async with ours(variables, home) as our_client:
-        await _first_answers(our_client, began)
-        await _until_complete(our_client)
+    async with ours(variables, home) as client:
+        await _first_answers(client, began)
+        await _until_complete(client)
         click.echo(f"everything mirrored after {time.perf_counter() - began:.1f} s")
-        async with theirs(command, variables, home) as their_client:
-            await _timed(their_client, "search_emails", criteria="ALL")
-            taken: dict[str, tuple[list[float], list[float]]] = {}
-            for kind, criteria in searches().items():
-                their_times = [await _timed(their_client, "search_emails", criteria=each) for each in criteria]
-                for each in criteria:
-                    await _timed(our_client, "search_emails", criteria=each)
-                our_times = [await _timed(our_client, "search_emails", criteria=each) for each in criteria * REPEATS]
-                taken[kind] = their_times, our_times
-            their_ids = await _ids(their_client)
-            our_ids = await _ids(our_client)
-            taken["get_email"] = (
-                [await _timed(their_client, "get_email", message_id=each) for each in their_ids],
-                [await _timed(our_client, "get_email", message_id=each) for each in our_ids * REPEATS],
-            )
-            return taken
+
+
+def _kinds(ids: Callable[[], tuple[list[str], list[str]]]) -> Iterable[tuple[str, str, list[tuple[Any, Any]]]]:
+    """(kind, tool, what is asked of the other program and of ours). ids: of the newest mails, for each of the two."""
+    for kind, criteria in searches().items():
+        yield kind, "search_emails", [({"criteria": each}, {"criteria": each}) for each in criteria]
+    same = zip(*ids(), strict=True)
+    yield "get_email", "get_email", [({"message_id": one}, {"message_id": other}) for one, other in same]
+
+
+def _by_lines(command: Path, variables: Mapping[str, str], home: Path) -> Taken:
+    with ExitStack() as stack:
+        their_client, our_client = (
+            stack.enter_context(LineClient(program, home / "errors.log"))
+            for program in (their_program(command, variables, home), our_program(variables, home))
+        )
+
+        def newest(client: LineClient) -> list[str]:
+            answer = client.call("search_emails", {"account": ACCOUNT, "criteria": "ALL", "limit": READ})
+            return [str(each) for each in answer["message_ids"]]
+
+        def timed(client: LineClient, tool: str, arguments: Mapping[str, Any]) -> float:
+            began = time.perf_counter()
+            client.call(tool, {"account": ACCOUNT, **arguments})
+            return time.perf_counter() - began
+
+        taken: Taken = {}
+        for kind, tool, asked in _kinds(lambda: (newest(their_client), newest(our_client))):
+            timed(their_client, tool, asked[0][0])
+            for _, of_ours in asked:
+                timed(our_client, tool, of_ours)
+            slow, fast = taken.setdefault(kind, ([], []))
+            for of_theirs, of_ours in asked:
+                slow.append(timed(their_client, tool, of_theirs))
+                fast.extend(timed(our_client, tool, of_ours) for _ in range(REPEATS))
+        return taken
+
+
+async def _by_the_sdk(command: Path, variables: Mapping[str, str], home: Path) -> Taken:
+    async with ours(variables, home) as our_client, theirs(command, variables, home) as their_client:
+        both = [await _ids(client) for client in (their_client, our_client)]
+        taken: Taken = {}
+        for kind, tool, asked in _kinds(lambda: (both[0], both[1])):
+            await _timed(their_client, tool, asked[0][0])
+            for _, of_ours in asked:
+                await _timed(our_client, tool, of_ours)
+            slow, fast = taken.setdefault(kind, ([], []))
+            for of_theirs, of_ours in asked:
+                slow.append(await _timed(their_client, tool, of_theirs))
+                fast.extend([await _timed(our_client, tool, of_ours) for _ in range(REPEATS)])
+        return taken
 
 
 async def _ids(client: Client) -> list[str]:
-    found = await ask(client, "search_emails", account=ACCOUNT, criteria="ALL", limit=ASKED)
+    found = await ask(client, "search_emails", account=ACCOUNT, criteria="ALL", limit=READ)
     return [str(each) for each in found.value["message_ids"]]
 
 
-async def _timed(client: Client, tool: str, **arguments: object) -> float:
+async def _timed(client: Client, tool: str, arguments: Mapping[str, Any]) -> float:
     began = time.perf_counter()
     said = await ask(client, tool, account=ACCOUNT, **arguments)
     seconds = time.perf_counter() - began

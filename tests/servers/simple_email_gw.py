@@ -64,20 +64,30 @@ def environment(dovecot: Dovecot, user: str, home: Path) -> dict[str, str]:
     }
 
 
+def their_program(command: Path, variables: Mapping[str, str], home: Path) -> StdioServerParameters:
+    """How the other program is started."""
+    return StdioServerParameters(command=str(command), env=dict(variables), cwd=home)
+
+
+def our_program(variables: Mapping[str, str], home: Path) -> StdioServerParameters:
+    """How ours is started under the same environment."""
+    arguments = ["-m", "server.cli", "stdio"]
+    own = {**variables, "PYTHONPATH": str(ROOT)}
+    return StdioServerParameters(command=sys.executable, args=arguments, env=own, cwd=home)
+
+
 @asynccontextmanager
 async def theirs(command: Path, variables: Mapping[str, str], home: Path) -> AsyncIterator[Client]:
     """A session with the other program."""
-    async with _session(StdioServerParameters(command=str(command), env=dict(variables), cwd=home), home) as client:
+    async with _session(their_program(command, variables, home), home) as client:
         yield client
 
 
 @asynccontextmanager
 async def ours(variables: Mapping[str, str], home: Path) -> AsyncIterator[Client]:
-    """A session with ours under the same environment."""
-    arguments = ["-m", "server.cli", "stdio"]
-    own = {**variables, "PYTHONPATH": str(ROOT)}
-    async with _session(StdioServerParameters(command=sys.executable, args=arguments, env=own, cwd=home), home) as each:
-        yield each
+    """A session with ours."""
+    async with _session(our_program(variables, home), home) as client:
+        yield client
 
 
 @asynccontextmanager
