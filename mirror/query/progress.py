@@ -46,9 +46,6 @@ class Progress:
         self._reached = 0
         self._reached_lines = self._reached_pending = _DONE
         self._produced: dict[int, deque[Pair]] = {}
-        self.marked: set[int] = set()
-        """Contents of a span whose text is more than ASCII: for the test of such, which SQL calls `marked`."""
-        connection.create_function("marked", 1, self._is_marked)
         connection.create_function("produced", 3, self._produce)
         connection.create_function("reached", 1, self._reach)
         connection.create_function("reached_lines", 1, self.reach_lines)
@@ -121,6 +118,11 @@ class Progress:
         self._reached_lines = self._reached_pending = self._reached
         return [self._until_done(rows), self._until_lines_done(lines), self._until_pending_done(pending)]
 
+    def passed(self, high: int, count: int, most: int) -> None:
+        """One statement tested everything above `high`: so many messages, of so many that there are."""
+        self.begin(high)
+        self._tested = min(self._tested + count, most)
+
     def reach_lines(self, content: int) -> bool:
         """The header lines of every content above this were tested. Always true."""
         self._reached_lines = content
@@ -146,9 +148,6 @@ class Progress:
 
     def _produce(self, slot: int, content: int, message: int) -> None:
         self._produced[slot].append((content, message))
-
-    def _is_marked(self, content: int) -> bool:
-        return content in self.marked
 
     def _reach(self, content: int) -> bool:
         self._reached = content

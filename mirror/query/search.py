@@ -21,7 +21,7 @@ from mirror.query.plan import Planner
 from mirror.query.progress import OutOfTime, Progress
 from mirror.query.proposal import Asked, Proposal
 from mirror.query.span import HIGHEST, Span, span_of
-from mirror.query.sql import FALSE, TRUE, Fragment, exact, unmarked
+from mirror.query.sql import FALSE, TRUE, Fragment, exact, supposing_plain
 from mirror.query.tree import (
     All,
     Contains,
@@ -253,20 +253,37 @@ class Search:
         return int(2 * limit * self._scope.total / proposal.text.hits) + _ENOUGH_TO_TELL
 
     def _walked(self, walk: Walk, span: Span) -> Iterator[Pair]:
-        """What a long walk of a span finds: which texts are more than ASCII is asked once for many of them."""
-        way = self._way(walk, span)
-        is_most = self._scope.messages * _SHARE_WORTH_MARKING >= self._scope.total
-        if walk.tables != ways.WALK or not is_most or (quick := unmarked(way)) == way:
-            yield from self._run(way, walk.by)
+        """What a long walk of a span finds: after its first messages, the texts beyond ASCII apart from all others."""
+        is_most = self._scope.messages * _SHARE_WORTH_PARTING >= self._scope.total
+        if walk.tables != ways.WALK or not is_most or supposing_plain(self._exact) == self._exact:
+            yield from self._run(self._way(walk, span), walk.by)
             return
-        folder, _, _, *others = quick.values
+        low = self._boundary(span, min(_ENOUGH_TO_TELL, _PARTED_AT_ONCE))
+        yield from self._run(self._way(walk, Span(low, span.high)), walk.by)
+        span = Span(span.low, low - 1)
+        self._progress.begin(span.high)
         while span.low <= span.high:
-            low = self._boundary(span, _MARKED_AT_ONCE)
-            beyond = self._connection.execute(ways.BEYOND_ASCII, (low, span.high))
-            self._progress.marked = {content for (content,) in beyond}
-            yield from self._run(Fragment(quick.sql, (folder, low, span.high, *others)), walk.by)
+            low = self._boundary(span, _PARTED_AT_ONCE)
+            for pair in self._parted(Span(low, span.high)):
+                self._progress.begin(pair[0])
+                yield pair
             span = Span(span.low, low - 1)
-            self._progress.begin(span.high)
+            self._progress.passed(span.high, _PARTED_AT_ONCE, self._scope.messages)
+
+    def _parted(self, span: Span) -> Iterator[Pair]:
+        """What matches in a span, newest first: most texts are ASCII, and SQLite alone tests them."""
+        within = (self._scope.folder, span.low, span.high)
+        statement = ("SELECT message.content, message.id,", self._exact.sql, ways.BEYOND_ASCII)
+        others = self._connection.execute(" ".join(statement), (*self._exact.values, *within)).fetchall()
+        beyond = {content for content, _, _ in others}
+        quick = supposing_plain(self._exact)
+        plain = self._run(Fragment(" AND ".join((ways.UNCOUNTED, quick.sql)), (*within, *quick.values)))
+        yield from self._merged(
+            (
+                (pair for pair in plain if pair[0] not in beyond),
+                iter(sorted(((content, message) for content, message, holds in others if holds), reverse=True)),
+            )
+        )
 
     def _not_barred(self, span: Span, barred: str) -> Iterator[Pair]:
         """What matches among the contents that the index does not rule out, those without text included."""
@@ -355,8 +372,8 @@ _ENOUGH_TO_TELL = 500
 """Messages to walk before it is told whether to go on, where the index cannot answer quickly."""
 _PASSED_AT_ONCE, _TESTED_AT_ONCE = 10_000, 200
 """Messages that one statement passes to find those that the index does not rule out, and of these that one tests."""
-_SHARE_WORTH_MARKING, _MARKED_AT_ONCE = 4, 5_000
-"""One in so many contents is in a folder whose walk asks which texts are more than ASCII, of so many at a time."""
+_SHARE_WORTH_PARTING, _PARTED_AT_ONCE = 4, 5_000
+"""One in so many contents is in a folder whose walk tests texts beyond ASCII apart, of so many messages at a time."""
 _COUNTED_PER_ROW = 100
 _FEW = 100
 """A walk of so few messages is not worth asking the index."""

@@ -75,7 +75,7 @@ _LIKE: dict[Field, str] = {
 }
 _HEADERS_MAY = f"(body.headers LIKE ? ESCAPE '\\' OR NOT {is_plain('body.headers')} OR instr(body.headers, '\\') > 0)"
 _PLAIN_BODY = is_plain("body.text")
-_PLAIN_IF_UNMARKED = "(body.text IS NOT NULL AND NOT marked(message.content))"
+_SUPPOSED_PLAIN = "(body.text IS NOT NULL)"
 _BODY_LIKE = "body.text LIKE ? ESCAPE '\\'"
 _SENT: dict[Relation, str] = {
     "<": "content.sent_day < ?",
@@ -274,9 +274,9 @@ def opposite(fragment: Fragment) -> Fragment:
     return Fragment("NOT (" + fragment.sql + ")", fragment.values)
 
 
-def unmarked(fragment: Fragment) -> Fragment:
-    """The same test of a message where `marked` tells of its body whether it is more than ASCII (mirror.query.ways)."""
-    return Fragment(fragment.sql.replace(_PLAIN_BODY, _PLAIN_IF_UNMARKED), fragment.values)
+def supposing_plain(fragment: Fragment) -> Fragment:
+    """The same test where every body is taken to be ASCII; it is wrong about the others."""
+    return Fragment(fragment.sql.replace(_PLAIN_BODY, _SUPPOSED_PLAIN), fragment.values)
 
 
 def _holds(text: str | None, folded_pattern: str) -> bool:

@@ -119,9 +119,13 @@ NOT_BARRED = """
     SELECT rowid FROM fts WHERE fts MATCH ? AND rowid BETWEEN ? AND ?
     ORDER BY 1 DESC
     """
+_REACHED = "AND reached(message.content) "
+UNCOUNTED = WALK.replace(_REACHED, "")
 BEYOND_ASCII = """
-    SELECT content FROM body INDEXED BY body_beyond_ascii
-    WHERE length(text) <> length(CAST(text AS BLOB)) AND content BETWEEN ? AND ?
+    FROM body INDEXED BY body_beyond_ascii
+    CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = +body.content
+    LEFT JOIN content ON content.id = body.content
+    WHERE length(text) <> length(CAST(text AS BLOB)) AND body.content BETWEEN ? AND ? AND message.state >= 1
     """
 _BY_SUBJECT = """
     FROM content INDEXED BY content_by_subject

@@ -292,8 +292,8 @@ WALK_FIRST = {
     "costs.TEST": 0.0,
     "costs.STEP": 0.0,
     "search._ENOUGH_TO_TELL": 9,
-    "search._SHARE_WORTH_MARKING": 100,
-    "search._MARKED_AT_ONCE": 7,
+    "search._SHARE_WORTH_PARTING": 100,
+    "search._PARTED_AT_ONCE": 7,
 }
 LACKING_ALWAYS = {
     **INDEX_ALWAYS,

@@ -120,7 +120,7 @@ def test_pending_contents_are_found_by_their_own_index(mirror: Path) -> None:
 def test_a_long_walk_asks_an_index_which_texts_are_more_than_ascii(
     mirror: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_MARKED_AT_ONCE", 900)
+    monkeypatch.setattr(search, "_PARTED_AT_ONCE", 900)
     statements: list[str] = []
     with Reader(mirror) as reader:
         reader._connection.set_trace_callback(statements.append)
