@@ -305,6 +305,27 @@ _SEVENTH = (
 )
 
 
+@migrations()
+def index_all_beyond_ascii(db: Database) -> None:
+    """Which envelopes and header lines are more than ASCII, or may be in JSON's own way, as of texts."""
+    for statement in _EIGHTH:
+        db.execute(statement)
+
+
+_EIGHTH = (
+    """
+    CREATE INDEX body_lines_beyond_ascii ON body (content)
+    WHERE length(headers) <> length(CAST(headers AS BLOB)) OR instr(headers, '\\u') > 0
+    """,
+    """
+    CREATE INDEX content_beyond_ascii ON content (id)
+    WHERE length(subject || sender || recipient || cc || bcc)
+        <> length(CAST(subject || sender || recipient || cc || bcc AS BLOB))
+        OR instr(subject || sender || recipient || cc || bcc, '\\u') > 0
+    """,
+)
+
+
 def migrate(connection: sqlite3.Connection) -> None:
     """Bring a mirror's file to the newest schema. Raises MirrorTooNew when a newer program wrote it."""
     migrate_file(connection, migrations, _too_new)

@@ -16,6 +16,8 @@ TEST = 5e-6
 """To test a text, at the least."""
 STEP = 2e-6
 """To test the next text of a long walk."""
+ANYWHERE = 2.5
+"""How many times more that is where a pattern may be in the envelope and in the header lines too."""
 TIES = 10
 """How many times more an index of a sort key is walked for what has that key in common, when there are more keys."""
 WORTH_ASKING, WORTH_ASKING_EACH = 4e-3, 2.5e-8
@@ -82,6 +84,11 @@ def walk_first(scope: Scope, proposal: Proposal, messages: int, limit: int, test
     """How many messages to walk before the index is asked: 0 where the index is cheaper from the start."""
     expected = min(messages, int(limit * scope.total / max(1.0, proposal.hits)) + 1)
     return 0 if expected * test > index(scope, proposal, limit, test) else 4 * expected + 100
+
+
+def is_no_help(scope: Scope, proposal: Proposal, messages: int) -> bool:
+    """Whether a walk of all these messages costs less than to test what the index proposes of them."""
+    return messages * STEP * (ANYWHERE if len(proposal.parts) > 1 else 1) < stretch(scope, proposal, messages)
 
 
 def is_worth_asking(scope: Scope, missing: float) -> bool:

@@ -19,6 +19,11 @@ def is_plain(column: str) -> str:
     return f"(length({column}) IS length(CAST({column} AS BLOB)) AND {column} IS NOT NULL)"
 
 
+def is_hidden(column: str) -> str:
+    """SQL: whether values in a column of JSON may have an ASCII pattern although LIKE does not find it there."""
+    return f"(NOT {is_plain(column)} OR instr({column}, '\\u') > 0)"
+
+
 def like(folded_pattern: str) -> str | None:
     """What to ask of LIKE … ESCAPE '\\' for a folded pattern, None where LIKE cannot tell."""
     if not folded_pattern or not folded_pattern.isascii() or len(folded_pattern) > _LONGEST:

@@ -21,7 +21,7 @@ from mirror.query.plan import Planner
 from mirror.query.progress import OutOfTime, Progress
 from mirror.query.proposal import Asked, Proposal
 from mirror.query.span import HIGHEST, Span, span_of
-from mirror.query.sql import FALSE, TRUE, Fragment, exact, supposing_plain
+from mirror.query.sql import FALSE, TRUE, Fragment, Stored, exact, supposing_plain
 from mirror.query.tree import (
     All,
     Contains,
@@ -173,6 +173,9 @@ class Search:
 
     def _told(self, walk: Walk, span: Span, limit: int, proposal: Proposal) -> Iterator[Pair]:
         """What matches where the index proposes contents."""
+        if costs.is_no_help(self._scope, proposal, walk.messages):
+            yield from self._walked(walk, span)
+            return
         if count := costs.walk_first(self._scope, proposal, walk.messages, limit, self._test):
             low = self._boundary(span, count)
             yield from self._walked(walk, Span(low, span.high))
@@ -253,37 +256,47 @@ class Search:
         return int(2 * limit * self._scope.total / proposal.text.hits) + _ENOUGH_TO_TELL
 
     def _walked(self, walk: Walk, span: Span) -> Iterator[Pair]:
-        """What a long walk of a span finds: after its first messages, the texts beyond ASCII apart from all others."""
+        """What a long walk of a span finds: what is beyond ASCII is tested apart from all others."""
         is_most = self._scope.messages * _SHARE_WORTH_PARTING >= self._scope.total
-        if walk.tables != ways.WALK or not is_most or supposing_plain(self._exact) == self._exact:
+        quick, stored = supposing_plain(self._exact)
+        if walk.tables != ways.WALK or not is_most or not stored:
             yield from self._run(self._way(walk, span), walk.by)
             return
-        low = self._boundary(span, min(_ENOUGH_TO_TELL, _PARTED_AT_ONCE))
-        yield from self._run(self._way(walk, Span(low, span.high)), walk.by)
-        span = Span(span.low, low - 1)
-        self._progress.begin(span.high)
+        # The first messages of a page are told of one by one: some must be done when time is up.
+        tables, count = ways.WALK, min(_ENOUGH_TO_TELL, _PARTED_AT_ONCE)
         while span.low <= span.high:
-            low = self._boundary(span, _PARTED_AT_ONCE)
-            for pair in self._parted(Span(low, span.high)):
-                self._progress.begin(pair[0])
+            low = self._boundary(span, count)
+            for pair in self._parted(Span(low, span.high), Fragment(" AND ".join((tables, quick.sql))), stored):
+                if tables == ways.UNCOUNTED:
+                    self._progress.begin(pair[0])
                 yield pair
             span = Span(span.low, low - 1)
-            self._progress.passed(span.high, _PARTED_AT_ONCE, self._scope.messages)
+            if tables == ways.UNCOUNTED:
+                self._progress.passed(span.high, count, self._scope.messages)
+            else:
+                self._progress.begin(span.high)
+            tables, count = ways.UNCOUNTED, _PARTED_AT_ONCE
 
-    def _parted(self, span: Span) -> Iterator[Pair]:
-        """What matches in a span, newest first: most texts are ASCII, and SQLite alone tests them."""
-        within = (self._scope.folder, span.low, span.high)
-        statement = ("SELECT message.content, message.id,", self._exact.sql, ways.BEYOND_ASCII)
-        others = self._connection.execute(" ".join(statement), (*self._exact.values, *within)).fetchall()
-        beyond = {content for content, _, _ in others}
-        quick = supposing_plain(self._exact)
-        plain = self._run(Fragment(" AND ".join((ways.UNCOUNTED, quick.sql)), (*within, *quick.values)))
-        yield from self._merged(
-            (
-                (pair for pair in plain if pair[0] not in beyond),
-                iter(sorted(((content, message) for content, message, holds in others if holds), reverse=True)),
-            )
-        )
+    def _parted(self, span: Span, quick: Fragment, stored: set[Stored]) -> Iterator[Pair]:
+        """What matches in a span, newest first: SQLite alone tests what is ASCII, as most of it is."""
+        beyond = {
+            content
+            for where in sorted(stored)
+            for (content,) in self._connection.execute(ways.BEYOND_ASCII[where], (span.low, span.high))
+        }
+        others = self._all(self._ids_way(ways.CONTENTS, sorted(beyond))) if beyond else []
+        values = (self._scope.folder, span.low, span.high, *self._exact.values)
+        try:
+            for pair in self._run(Fragment(quick.sql, values)):
+                while others and others[-1] > pair:
+                    yield others.pop()
+                if pair[0] not in beyond:
+                    yield pair
+        except sqlite3.OperationalError:
+            while others and others[-1][0] > self._progress.tested_above:
+                yield others.pop()
+            raise
+        yield from reversed(others)
 
     def _not_barred(self, span: Span, barred: str) -> Iterator[Pair]:
         """What matches among the contents that the index does not rule out, those without text included."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 from mirror.fold import fold_keeping_separators, has_no_hidden_ascii, holds_folded, people
-from mirror.query.like import is_plain, like, like_in_json
+from mirror.query.like import is_hidden, is_plain, like, like_in_json
 from mirror.query.tree import (
     SYSTEM_FLAGS,
     All,
@@ -70,12 +70,18 @@ _HOLDS: dict[Field, str] = {
 _LIKE: dict[Field, str] = {
     field: f"iif({is_plain(column)}, {column} LIKE ? ESCAPE '\\', {_HOLDS[field]})"
     if field in ("subject", "body")
-    else f"(({column} LIKE ? ESCAPE '\\' OR NOT {is_plain(column)} OR instr({column}, '\\') > 0) AND {_HOLDS[field]})"
+    else f"(({column} LIKE ? ESCAPE '\\' OR {is_hidden(column)}) AND {_HOLDS[field]})"
     for field, column in _COLUMNS.items()
 }
-_HEADERS_MAY = f"(body.headers LIKE ? ESCAPE '\\' OR NOT {is_plain('body.headers')} OR instr(body.headers, '\\') > 0)"
-_PLAIN_BODY = is_plain("body.text")
-_SUPPOSED_PLAIN = "(body.text IS NOT NULL)"
+_HEADERS_MAY = f"(body.headers LIKE ? ESCAPE '\\' OR {is_hidden('body.headers')})"
+Stored = Literal["text", "lines", "envelope"]
+"""Where patterns are looked for: the body, the header lines, or the subject and the people."""
+_SUPPOSING_PLAIN: dict[str, tuple[str, Stored]] = {
+    is_plain("body.text"): ("(body.text IS NOT NULL)", "text"),
+    is_hidden("body.headers"): ("0", "lines"),
+    is_plain("content.subject"): ("1", "envelope"),
+    **{is_hidden(_COLUMNS[field]): ("0", "envelope") for field in ("from", "to", "cc", "bcc")},
+}
 _BODY_LIKE = "body.text LIKE ? ESCAPE '\\'"
 _SENT: dict[Relation, str] = {
     "<": "content.sent_day < ?",
@@ -274,9 +280,14 @@ def opposite(fragment: Fragment) -> Fragment:
     return Fragment("NOT (" + fragment.sql + ")", fragment.values)
 
 
-def supposing_plain(fragment: Fragment) -> Fragment:
-    """The same test where every body is taken to be ASCII; it is wrong about the others."""
-    return Fragment(fragment.sql.replace(_PLAIN_BODY, _SUPPOSED_PLAIN), fragment.values)
+def supposing_plain(fragment: Fragment) -> tuple[Fragment, set[Stored]]:
+    """The same test where everything is taken to be ASCII, and where it is wrong about what is not."""
+    sql, stored = fragment.sql, set[Stored]()
+    for test, (supposed, where) in _SUPPOSING_PLAIN.items():
+        if test in sql:
+            sql = sql.replace(test, supposed)
+            stored.add(where)
+    return Fragment(sql, fragment.values), stored
 
 
 def _holds(text: str | None, folded_pattern: str) -> bool:

@@ -7,7 +7,7 @@ instead of by the id. A joined table that no condition names is not read: SQLite
 import sqlite3
 from dataclasses import dataclass
 
-from mirror.query.sql import Value
+from mirror.query.sql import Stored, Value
 from mirror.query.tree import SYSTEM_FLAGS, Flagged, Node, Not, SortKey
 
 
@@ -121,12 +121,25 @@ NOT_BARRED = """
     """
 _REACHED = "AND reached(message.content) "
 UNCOUNTED = WALK.replace(_REACHED, "")
-BEYOND_ASCII = """
-    FROM body INDEXED BY body_beyond_ascii
-    CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = +body.content
-    LEFT JOIN content ON content.id = body.content
-    WHERE length(text) <> length(CAST(text AS BLOB)) AND body.content BETWEEN ? AND ? AND message.state >= 1
-    """
+BEYOND_ASCII: dict[Stored, str] = {
+    "text": """
+        SELECT content FROM body INDEXED BY body_beyond_ascii
+        WHERE length(text) <> length(CAST(text AS BLOB)) AND content BETWEEN ? AND ?
+        """,
+    "lines": """
+        SELECT content FROM body INDEXED BY body_lines_beyond_ascii
+        WHERE (length(headers) <> length(CAST(headers AS BLOB)) OR instr(headers, '\\u') > 0)
+            AND content BETWEEN ? AND ?
+        """,
+    "envelope": """
+        SELECT id FROM content INDEXED BY content_beyond_ascii
+        WHERE (
+            length(subject || sender || recipient || cc || bcc)
+            <> length(CAST(subject || sender || recipient || cc || bcc AS BLOB))
+            OR instr(subject || sender || recipient || cc || bcc, '\\u') > 0
+        ) AND id BETWEEN ? AND ?
+        """,
+}
 _BY_SUBJECT = """
     FROM content INDEXED BY content_by_subject
     CROSS JOIN message INDEXED BY message_walk ON message.folder = ? AND message.content = +content.id

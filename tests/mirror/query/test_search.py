@@ -117,19 +117,34 @@ def test_pending_contents_are_found_by_their_own_index(mirror: Path) -> None:
     assert any("SEARCH message USING INDEX message_walk (folder=? AND content=?)" in plan for plan in found), found
 
 
-def test_a_long_walk_asks_an_index_which_texts_are_more_than_ascii(
-    mirror: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("query", "indexes"),
+    [
+        (parse_himalaya('not body "s w"'), {"SEARCH body USING INDEX body_beyond_ascii (content>? AND content<?)"}),
+        (
+            parse_criteria('NOT TEXT "s w"'),
+            {
+                "SEARCH body USING INDEX body_beyond_ascii (content>? AND content<?)",
+                "SEARCH body USING INDEX body_lines_beyond_ascii (content>? AND content<?)",
+                "SEARCH content USING INDEX content_beyond_ascii (id>? AND id<?)",
+            },
+        ),
+    ],
+    ids=["texts", "everything"],
+)
+def test_a_long_walk_asks_indexes_what_is_more_than_ascii(
+    mirror: Path, monkeypatch: pytest.MonkeyPatch, query: Query, indexes: set[str]
 ) -> None:
     monkeypatch.setattr(search, "_PARTED_AT_ONCE", 900)
     statements: list[str] = []
     with Reader(mirror) as reader:
         reader._connection.set_trace_callback(statements.append)
-        reader.page(1, parse_himalaya('not body "s w"'), None, 3_000)
+        reader.page(1, query, None, 3_000)
         reader._connection.set_trace_callback(None)
-        asked = [each for each in statements if "body_beyond_ascii" in each]
+        asked = [each for each in statements if "beyond_ascii" in each]
         plans = {reader._connection.execute(f"EXPLAIN QUERY PLAN {each}").fetchone()[3] for each in asked}
-    assert len(asked) >= 3
-    assert plans == {"SEARCH body USING INDEX body_beyond_ascii (content>? AND content<?)"}
+    assert len(asked) >= 3 * len(indexes)
+    assert plans == indexes
 
 
 def test_sort_order_of_a_large_folder_walks_its_key(mirror: Path) -> None:
