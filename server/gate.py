@@ -17,7 +17,6 @@ from math import ceil
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
-from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse, Response
 from starlette.status import HTTP_401_UNAUTHORIZED
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -49,13 +48,14 @@ _CALLED_TOO_OFTEN = {
     "error": "too_many_requests",
     "error_description": "The limit of requests of this token is reached; wait as long as Retry-After says.",
 }
-_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
-    "Cache-Control": "no-store",
-}
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cache-control", b"no-store"),
+)
+_HEADERS_OVER_TLS = (*_HEADERS, (b"strict-transport-security", b"max-age=31536000"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,11 +241,10 @@ class SafeHeaders:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
-                if scope["scheme"] == "https":
-                    headers.setdefault("Strict-Transport-Security", "max-age=31536000")
+                own = message.get("headers", [])
+                named = {name.lower() for name, _ in own}
+                safe = _HEADERS_OVER_TLS if scope["scheme"] == "https" else _HEADERS
+                message["headers"] = [*own, *(each for each in safe if each[0] not in named)]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

@@ -30,6 +30,7 @@ from mcp.types import (
     JSONRPCMessage,
     JSONRPCRequest,
     JSONRPCResponse,
+    RequestId,
     jsonrpc_message_adapter,
 )
 
@@ -112,24 +113,28 @@ def _claimed(fd: int, flags: int) -> Iterator[Channel | None]:
 
 
 class Opening:
-    """What protocol version a session is of, which its first request asks for. version: "" until that is answered."""
+    """What protocol version a session is of: its first request's, or the handshake's. "" until that is answered."""
 
     def __init__(self) -> None:
         self.version = ""
-        self._first: JSONRPCRequest | None = None
+        self._asked: dict[RequestId, JSONRPCRequest] = {}
+        self._is_begun = False
 
     def came(self, request: JSONRPCRequest) -> None:
         """A request came in."""
-        if self._first is None:
-            self._first = request
+        if not self.version and (not self._is_begun or request.method == "initialize"):
+            self._is_begun = True
+            self._asked[request.id] = request
 
     def went(self, message: JSONRPCMessage) -> None:
         """A message went out."""
-        if self.version or self._first is None or not isinstance(message, JSONRPCResponse):
+        if self.version or not isinstance(message, JSONRPCResponse):
             return
-        if message.id == self._first.id:
-            said = message.result if self._first.method == "initialize" else (self._first.params or {}).get("_meta", {})
-            self.version = str(said.get("protocolVersion") or said.get(PROTOCOL_VERSION_META_KEY) or "")
+        asked = self._asked.get(message.id)
+        if asked is not None and asked.method == "initialize":
+            self.version = str(message.result.get("protocolVersion", ""))
+        elif asked is not None and isinstance(meta := (asked.params or {}).get("_meta"), dict):
+            self.version = str(meta.get(PROTOCOL_VERSION_META_KEY, ""))
 
 
 def streams(source: Channel, sink: Channel, answer: Answer) -> tuple["Incoming", "Outgoing"]:
@@ -161,6 +166,7 @@ class Incoming:
         """The next message that is not answered here. Raises anyio.EndOfStream after the last one."""
         while True:
             line = await self._line()
+            self.last_context = copy_context()
             try:
                 message = jsonrpc_message_adapter.validate_json(line.decode("utf-8", "replace"), by_name=False)
             except ValueError as exc:
@@ -169,7 +175,6 @@ class Incoming:
                 return SessionMessage(message)
 
     async def _is_answered(self, request: JSONRPCRequest) -> bool:
-        self.last_context = copy_context()
         self._opening.came(request)
         if not self._opening.version:
             return False

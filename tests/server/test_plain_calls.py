@@ -295,6 +295,15 @@ SESSIONS: dict[str, tuple[list[Body], int]] = {
     ),
     "old handshake": ([initialize("2024-11-05"), local_call(1, LISTED)], 0),
     "unknown handshake": ([initialize("2030-01-01"), local_call(1, LISTED)], 1),
+    "handshake after a ping": (
+        [
+            {"jsonrpc": "2.0", "id": 8, "method": "ping", "params": {"_meta": [1]}},
+            {"jsonrpc": "2.0", "id": 9, "method": "ping"},
+            initialize("2025-11-25"),
+            local_call(1, LISTED),
+        ],
+        1,
+    ),
     "no handshake": ([local_call(1, LISTED), local_call(2, LISTED)], 0),
     "modern": (
         [
