@@ -106,9 +106,11 @@ def write_text(db: sqlite3.Connection, content_id: int, digest: bytes, record: R
         (int(state), digest, CONTENT_VERSION, record.preview, record.attachments, record.findings, content_id),
     )
     db.execute(
-        "INSERT OR REPLACE INTO body (content, text, headers, normalised, source) VALUES (?, ?, ?, ?, ?)",
-        (content_id, record.text, record.headers, record.normalised, record.source),
+        "INSERT OR REPLACE INTO body (content, text, headers, source) VALUES (?, ?, ?, ?)",
+        (content_id, record.text, record.headers, record.source),
     )
+    if record.normalised is not None:
+        db.execute("INSERT INTO form (content, normalised) VALUES (?, ?)", (content_id, record.normalised))
 
 
 def renew_sort_keys(db: sqlite3.Connection, content_id: int) -> int:

@@ -8,6 +8,7 @@ message uid  the upstream uid within the folder's current uidvalidity; below 0 w
              through and the message has none yet.
 message state  its content's, kept equal by triggers, so that what a folder lacks is an index of its own.
 state        mirror.mirrored.State: 0 enumerated, 1 headers, 2 text (indexed), 3 html too.
+form         the HTML of contents that have some. What was stored before there was this table is in body.html.
 normalised   the small well-formed HTML that waits for the sanitizer; never served, gone at state 3.
 email_id     what the server calls the mail itself (RFC 8474 EMAILID, X-GM-MSGID): a copy of it is not fetched again.
 distrusted   {capability: [seconds since 1970 until which it is not used, why]}: what the server announced and broke.
@@ -323,6 +324,28 @@ _EIGHTH = (
         <> length(CAST(subject || sender || recipient || cc || bcc AS BLOB))
         OR instr(subject || sender || recipient || cc || bcc, '\\u') > 0
     """,
+)
+
+
+@migrations()
+def keep_html_apart(db: Database) -> None:
+    """The HTML of mails in a table of its own: it comes later, and to put it into `body` wrote all of that anew."""
+    for statement in _FORMS:
+        db.execute(statement)
+
+
+_FORMS = (
+    """
+    CREATE TABLE form (
+        content INTEGER PRIMARY KEY REFERENCES content (id) ON DELETE CASCADE,
+        html BLOB,
+        normalised BLOB
+    ) STRICT
+    """,
+    "INSERT INTO form (content, normalised) SELECT content, normalised FROM body WHERE normalised IS NOT NULL",
+    "UPDATE body SET normalised = NULL WHERE normalised IS NOT NULL",
+    "DROP INDEX body_normalised",
+    "CREATE INDEX form_normalised ON form (content) WHERE normalised IS NOT NULL",
 )
 
 

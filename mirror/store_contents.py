@@ -233,6 +233,7 @@ class StoredContents:
                 db.execute("UPDATE content SET content_version = ? WHERE id = ?", (CONTENT_VERSION, content_id))
                 return 0
             unindex(db, [content_id])
+            db.execute("DELETE FROM form WHERE content = ?", (content_id,))
             write_envelope(db, content_id, record.envelope, State.TEXT)
             write_text(db, content_id, row[0], record)
             add(db, [(content_id, record.terms)], Vocabulary())
@@ -247,7 +248,7 @@ class StoredContents:
         below: only contents with a lower id.
         """
         rows = self._connection.execute(
-            "SELECT content, normalised FROM body INDEXED BY body_normalised WHERE normalised IS NOT NULL"
+            "SELECT content, normalised FROM form INDEXED BY form_normalised WHERE normalised IS NOT NULL"
             " AND content < ? ORDER BY content DESC LIMIT ?",
             (below, limit),
         )
@@ -257,7 +258,7 @@ class StoredContents:
         """Sanitized HTML forms: (content id, HTML compressed or None for none)."""
 
         def write(db: sqlite3.Connection, pair: tuple[int, bytes | None]) -> int:
-            db.execute("UPDATE body SET html = ?, normalised = NULL WHERE content = ?", (pair[1], pair[0]))
+            db.execute("UPDATE form SET html = ?, normalised = NULL WHERE content = ?", (pair[1], pair[0]))
             return db.execute("UPDATE content SET state = 3 WHERE id = ? AND state = 2", (pair[0],)).rowcount
 
         in_slices(self._connection, forms, write)

@@ -53,7 +53,9 @@ _WHOLE = " ".join(
     (
         _COLUMNS,
         "NULL, content.cc, content.bcc, content.reply_to, content.message_id, content.in_reply_to, content.refs,",
-        "content.findings, body.text, iif(?, body.html, NULL), iif(?, body.headers, NULL)",
+        "content.findings, body.text,",
+        "iif(?, coalesce((SELECT html FROM form WHERE form.content = body.content), body.html), NULL),",
+        "iif(?, body.headers, NULL)",
         _ASKED,
     )
 )

@@ -127,7 +127,7 @@ class Work:
 
 _TEXTS = 100
 """About how many messages are read again to compare their texts."""
-_KEPT = ("message", "content", "body", "attempt", "departed", "word", "blob", "attachment_blob")
+_KEPT = ("message", "content", "body", "form", "attempt", "departed", "word", "blob", "attachment_blob")
 
 
 def counted_pass(mirror: Mirror) -> Work:

@@ -1,6 +1,7 @@
 """Mirrors that an older version wrote, opened by this one."""
 
 import sqlite3
+import zlib
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -65,6 +66,26 @@ def test_header_lines_of_an_older_mirror_are_found_before_and_after_they_are_ind
         assert [message.id for message in reader.page(1, query, None, 1_000).messages] == found
         assert store._connection.execute("SELECT count(*) FROM line WHERE line MATCH 'st1'").fetchone() == (233,)
         assert not store.index_lines()
+
+
+def test_html_of_an_older_mirror_is_shown_and_what_waits_for_the_sanitizer_is_not_lost(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    with closing(connect(tmp_path / "m" / "mirror.db")) as connection:
+        schema.migrations.apply(Database(connection), stop_before="keep_html_apart")
+        connection.execute("INSERT INTO mirror (id, epoch, fold_version) VALUES (1, 7, 1)")
+        connection.execute("INSERT INTO folder (raw, name, enumerated, as_of) VALUES (x'49', 'INBOX', 1, 0)")
+        done, waiting, _ = add(
+            connection, [Mail(text="done", state=3), Mail(text="waiting"), Mail(text="plain", state=3)]
+        )
+        connection.execute("UPDATE body SET html = ? WHERE content = ?", (zlib.compress(b"<p>done</p>"), done))
+        connection.execute("UPDATE body SET normalised = ? WHERE content = ?", (b"waits", waiting))
+    with Store(tmp_path / "m", repair=True) as store, Reader(tmp_path / "m" / "mirror.db") as reader:
+        assert store.normalised(10) == [(waiting, b"waits")]
+        store.set_html([(waiting, zlib.compress(b"<p>waiting</p>"))])
+        assert store.normalised(10) == []
+        shown = {each.text: each.html for each in reader.find(1, [1, 2, 3], with_html=True)}
+        assert shown == {"done": "<p>done</p>", "waiting": "<p>waiting</p>", "plain": None}
+        assert store._connection.execute("SELECT count(*) FROM body WHERE normalised IS NOT NULL").fetchone() == (0,)
 
 
 def test_keywords_are_kept_beside_the_flags_they_come_from(tmp_path: Path) -> None:
