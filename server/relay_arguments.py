@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from server.tool import Arguments, LongText, Text, one_or_more
+from server.tool_arguments import Arguments, LongText, Text, one_or_more
 
 FolderName = Annotated[Text, Field(description="A folder name exactly as list_folders returned it.")]
 Uid = Annotated[Text, Field(description="A uid that a list or search of this folder returned.")]

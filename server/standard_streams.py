@@ -11,14 +11,10 @@ written to its end, also when the request that it answers is cancelled meanwhile
 
 import asyncio
 import os
-import socket
-import stat
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, Self
 
 import anyio
@@ -35,8 +31,8 @@ from mcp.types import (
 )
 
 from server.brief_call import NotBrief, given_up
+from server.channel import STDIN, STDOUT, Channel, claimed
 
-STDIN, STDOUT, STDERR = 0, 1, 2
 _AT_ONCE = 1 << 16
 _LAST_SECONDS = 5.0
 """How long a client may take, when a session ends, to read what is left for it."""
@@ -55,61 +51,13 @@ async def serve_standard_streams(server: Server[Any], answer: Answer = lambda *_
     answer: is asked first, once the session is open.
     """
     options = server.create_initialization_options()
-    with _claimed(STDIN, os.O_RDONLY) as source, _claimed(STDOUT, os.O_WRONLY) as sink:
+    with claimed(STDIN, os.O_RDONLY) as source, claimed(STDOUT, os.O_WRONLY) as sink:
         if source is not None and sink is not None:
             incoming, outgoing = streams(source, sink, answer)
             await server.run(incoming, outgoing, options)
             return
     async with stdio_server() as (read, write):
         await server.run(read, write, options)
-
-
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """One end of a pipe or a socket that makes nobody wait: read and write raise BlockingIOError instead."""
-
-    fd: int
-    read: Callable[[int], bytes]
-    write: Callable[[bytes | bytearray], int]
-    close: Callable[[], None]
-
-    @classmethod
-    def over(cls, fd: int, flags: int) -> "Channel | None":
-        """A channel to what a descriptor is open on; None when that is neither a pipe nor a socket.
-
-        O_NONBLOCK is not set on the descriptor itself: others that share it, such as a shell, would find it changed.
-        """
-        kind = os.fstat(fd).st_mode
-        if stat.S_ISSOCK(kind):
-            end = socket.socket(fileno=os.dup(fd))
-            now = socket.MSG_DONTWAIT
-            return cls(end.fileno(), lambda most: end.recv(most, now), lambda data: end.send(data, now), end.close)
-        if not stat.S_ISFIFO(kind):
-            return None
-        try:
-            own = os.open(f"/proc/self/fd/{fd}", flags | os.O_NONBLOCK)
-        except OSError:  # not on Linux, or the pipe of another user
-            return None
-        return cls(own, partial(os.read, own), partial(os.write, own), partial(os.close, own))
-
-
-@contextmanager
-def _claimed(fd: int, flags: int) -> Iterator[Channel | None]:
-    """A channel to a standard stream that nobody else has for the length of a block; None when it can be none."""
-    channel = Channel.over(fd, flags)
-    if channel is None:
-        yield None
-        return
-    kept = os.dup(fd)
-    diverted = os.open(os.devnull, os.O_RDONLY) if fd == STDIN else os.dup(STDERR)
-    os.dup2(diverted, fd)
-    os.close(diverted)
-    try:
-        yield channel
-    finally:
-        channel.close()
-        os.dup2(kept, fd)
-        os.close(kept)
 
 
 class Opening:

@@ -7,14 +7,13 @@ An answer is sent once, as one JSON text. An output schema would make the SDK se
 content: twice the bytes, twice the time, and no client shows a model both. Every client shows a model the text.
 """
 
-import json
 import logging
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 from mcp.server.context import ServerRequestContext
@@ -29,7 +28,7 @@ from mcp.types import (
     ToolAnnotations,
 )
 from mcp.types import Tool as ToolDescription
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import ValidationError
 
 from config.profile import Profile
 from server.audit.log import Audit
@@ -38,6 +37,7 @@ from server.brief_call import NotBrief, briefly, will_take_long
 from server.live import ConfigurationLost
 from server.long_call import Abandoned, on_thread, wants_steps
 from server.said import Said, Written, as_json
+from server.tool_arguments import Arguments, input_schema, problems
 
 log = logging.getLogger(__name__)
 
@@ -47,35 +47,12 @@ READING_THREADS = 4
 """Calls of a tool set that read for long at once. More gain nothing on one interpreter, and each needs a reader."""
 CHANGING_THREADS = 32
 """Calls that send or change at once: they wait for mail servers, and reads go on beside them."""
-_MAX_PROBLEMS = 5
-_MAX_NAME_CHARS = 64
 
 
 FAILED = "Failed to {operation}. Check server logs for details."
 INTERNAL = "Internal error, reference {reference}. The operator finds it in the log."
 ABANDONED = "The call was given up, because its client no longer waits."
 LOST = "The configuration cannot be read; ask the operator."
-
-
-def _without_nul(text: str) -> str:
-    if "\x00" in text:
-        raise ValueError("must not contain NUL")
-    return text
-
-
-Text = Annotated[str, StringConstraints(max_length=1_000), AfterValidator(_without_nul)]
-LongText = Annotated[str, StringConstraints(max_length=1_000_000), AfterValidator(_without_nul)]
-
-
-class Arguments(BaseModel):
-    """The arguments of a tool; one that is not declared is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-
-def one_or_more(value: object) -> object:
-    """A list, also where a client sent the one text that should be in it."""
-    return [value] if isinstance(value, str) else value
 
 
 class Declined(Exception):
@@ -160,7 +137,7 @@ class Tool(Generic[A]):
         try:
             checked = self.arguments.model_validate(arguments, by_alias=True)
         except ValidationError as exc:
-            raise Declined(_problems(self, exc)) from None
+            raise Declined(problems(self.name, self.arguments, exc)) from None
         answer = self.run(caller, checked)
         return answer if isinstance(answer, Noted) else Noted(answer)
 
@@ -168,23 +145,6 @@ class Tool(Generic[A]):
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 CHANGES = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True)
 SENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True)
-
-
-def input_schema(arguments: type[Arguments]) -> dict[str, Any]:
-    """The JSON schema of a tool's arguments, as plain as models read it best.
-
-    Without the titles that pydantic makes up; null in place of an optional argument is taken but not advertised.
-    """
-    schema = arguments.model_json_schema(by_alias=True)
-    schema.pop("title", None)
-    schema.pop("description", None)
-    for member in schema.get("properties", {}).values():
-        member.pop("title", None)
-        match member.pop("anyOf", None):
-            case [declared, {"type": "null"}]:
-                member.pop("default", None)
-                member.update(declared)
-    return {"type": "object", "properties": {}, **schema}
 
 
 class ToolServer(Server[Any]):
@@ -352,18 +312,3 @@ def _place(exc: BaseException) -> str:
         frames.append(f"{code.co_filename.rsplit('/', 1)[-1]}:{traceback.tb_lineno} {code.co_name}")
         traceback = traceback.tb_next
     return f"{type(exc).__name__} at {' > '.join(frames)}"
-
-
-def _problems(tool: Tool[Any], error: ValidationError) -> str:
-    lines = []
-    for problem in error.errors(include_url=False, include_input=False, include_context=False)[:_MAX_PROBLEMS]:
-        name = ".".join(str(part) for part in problem["loc"])[:_MAX_NAME_CHARS]
-        match problem["type"]:
-            case "extra_forbidden":
-                lines.append(f"unknown argument {json.dumps(name)}")
-            case "missing":
-                lines.append(f"argument {json.dumps(name)} is required")
-            case _:
-                lines.append(f"argument {json.dumps(name)}: {str(problem['msg']).removeprefix('Value error, ')}")
-    known = ", ".join(tool.describe().input_schema["properties"]) or "no arguments"
-    return f"{'; '.join(lines)}. {tool.name} takes {known}."

@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from server.tool import REQUEST_BYTES, Arguments, LongText, Text, one_or_more
+from server.tool import REQUEST_BYTES
+from server.tool_arguments import Arguments, LongText, Text, one_or_more
 
 APPEND_BYTES = 25 * 1024 * 1024
 _BASE64_CHARS = -(-APPEND_BYTES // 3) * 4 + 4

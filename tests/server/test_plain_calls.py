@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from server.app import build_local
+from server.channel import Channel
 from server.plain_call import PlainCalls
-from server.standard_streams import Answer, Channel, streams
+from server.standard_streams import Answer, streams
 from server.tool import ToolServer
 from tests.server.conftest import FOLDERS
 from tests.server.door import ASSISTANT, Door, fill_mirror, settings_for

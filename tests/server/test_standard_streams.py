@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from server.standard_streams import Channel, streams
+from server.channel import Channel
+from server.standard_streams import streams
 from tests.server.echo_over_stdio import echo_server
 
 ROOT = Path(__file__).parents[2]
