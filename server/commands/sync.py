@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from mirror.arenas import share_arenas
 from mirror.log import configure_logging
 from mirror.report import Progress
 from server.amounts import counted
@@ -33,6 +34,7 @@ def sync(config_path: Path | None, mirrors: tuple[str, ...], as_json: bool) -> N
     from server.passes import UnknownMirror, sync_now
 
     configure_logging("sync", logging.WARNING)
+    share_arenas()
     _, settings = load(config_path)
     console = Console(stderr=True)
     bars = Bars(
