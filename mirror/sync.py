@@ -7,12 +7,14 @@ first stored by uid, flags, date and size alone, and what has no text yet is wha
 at any point; the next one resumes. A long pass is run in turns, between which other accounts get theirs.
 
 Look
-1.  LIST, with STATUS along where the server can (RFC 5819), else STATUS pipelined. No folder is open meanwhile. A
-    folder missing from LIST is only marked, and dropped when the next pass, on another connection, misses it too. One
-    whose MAILBOXID (RFC 8474) has another name was renamed; else one that vanished, or whose name has another
-    UIDVALIDITY now, while another with its UIDVALIDITY, UIDNEXT and MESSAGES appeared, which is then compared in full.
+1.  LIST, with STATUS along where the server can (RFC 5819), else STATUS pipelined. What it says of an open folder does
+    not count. A folder missing from LIST is only marked, and dropped when the next pass, on another connection, misses
+    it too. One whose MAILBOXID (RFC 8474) has another name was renamed; else one that vanished, or whose name has
+    another UIDVALIDITY now, while another with its UIDVALIDITY, UIDNEXT and MESSAGES appeared; it is compared in full.
 2.  A folder whose UIDVALIDITY, UIDNEXT, MESSAGES and HIGHESTMODSEQ are those of its checkpoint agrees: it is not
-    opened. Without HIGHESTMODSEQ flags may have changed all the same: the newest are asked for each time.
+    opened. Without HIGHESTMODSEQ flags may have changed all the same: the newest are asked for each time. With QRESYNC
+    INBOX stays open between passes, for ten minutes at most: NOOP tells whether anything stirred in it, and STATUS of a
+    large one takes long.
 3.  Any other folder is opened with EXAMINE, INBOX first:
     - UIDVALIDITY differs (`!=`: a lower number is a change too), or UIDNEXT is lower than before (a restored backup):
       its rows lose their uids. Every message is enumerated anew with its Message-ID, and a row of the same email id,
@@ -65,6 +67,7 @@ capability that the server announces and breaks is not used for a week. Work on 
 tenth of a second, of which each leaves a state that the next pass can go on from; no network call is made in one.
 """
 
+import contextlib
 import logging
 import math
 import time
@@ -173,6 +176,8 @@ class Pass:
                 self._store.blobs.sweep_after(
                     self._rule.attachments.total, changed=bool(swept or self.report.work or self.report.searchable_s)
                 )
+                if keep_session:
+                    self._rest()
         except ParserBroken:
             self._store.attempts.forgive()
             raise
@@ -184,6 +189,13 @@ class Pass:
                 self._store.add_fetched(self.take_received())
             self.report.seconds += time.monotonic() - began
         return self.report
+
+    def _rest(self) -> None:
+        """Leave INBOX open on a connection that is kept: the next pass then hears whether anything stirred in it."""
+        inbox = [folder for folder in self._store.folders() if folder.raw.upper() == b"INBOX" and folder.enumerated]
+        if inbox and inbox[0].wanted and self._upstream is not None and self._upstream.is_open:
+            with contextlib.suppress(UpstreamRefused, UpstreamBroken, UpstreamUnavailable):
+                self._upstream.rest(inbox[0].raw)
 
     def session(self) -> Upstream:
         """The pass's connection, made when it is first needed and again after it was lost."""

@@ -12,7 +12,8 @@ Folder names are bytes exactly as received (RFC 3501 5.1.3 is undone for display
     login       how it is made: TLS, login, ENABLE
     idling      IDLE
     refusals    what a server means by a refusal
-    mailbox     folders and messages, read
+    folders     listed, asked for their status, opened
+    mailbox     messages of the open folder, read
     writing     flags, moves, deletions and appends, each with its proof
     answers     the lines of answers, taken apart by regular expressions; fetched does what they cannot
     quirks      what known servers need, each with its source

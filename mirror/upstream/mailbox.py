@@ -1,37 +1,25 @@
-"""Folders and messages of a mailbox, read."""
+"""Messages of the open folder, read."""
 
-import contextlib
 import logging
-import re
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
 
 from imapclient import IMAPClient
-from imapclient.imap_utf7 import decode as decode_utf7
 
-from mirror.errors import FolderClosed, UpstreamBroken, UpstreamRefused
-from mirror.listing import FolderStatus, Listed, ListedFolder, Opened
+from mirror.errors import UpstreamBroken, UpstreamRefused
+from mirror.listing import Listed
 from mirror.upstream import answers, fetched
-from mirror.upstream.idling import Idling
+from mirror.upstream.folders import Folders
 from mirror.upstream.quirks import PLAIN, Quirk
-from mirror.upstream.refusals import is_passing
 
 logger = logging.getLogger(__name__)
 
 PIECE = 1 << 20
 """Messages above this many octets are fetched in pieces."""
 LARGEST_MESSAGE = 50 << 20
-PIPELINED = 25
-"""STATUS commands under way at a time."""
-_NO_FOLDER = b'"postmirror-no-such-folder"'
 FETCHED_AT_ONCE = 200
 """Messages of one FETCH, several of which are under way."""
-_SHIFTS = re.compile(rb"(&[A-Za-z0-9+,]*-)")
-SPECIAL_USES = {
-    use.lower(): use for use in ("\\All", "\\Archive", "\\Drafts", "\\Flagged", "\\Junk", "\\Sent", "\\Trash")
-}
 LIST_HEADERS = (
     "FROM TO CC BCC REPLY-TO SUBJECT DATE MESSAGE-ID IN-REPLY-TO REFERENCES CONTENT-TYPE"  # Content-Type: charset hint
 )
@@ -49,7 +37,7 @@ class Asked:
     refused: UpstreamRefused | None = None
 
 
-class Mailbox(Idling):
+class Mailbox(Folders):
     """A session, for reading folders and messages."""
 
     def __init__(self, client: IMAPClient, quirk: Quirk = PLAIN, without: Collection[str] = ()) -> None:
@@ -57,117 +45,7 @@ class Mailbox(Idling):
         self._asked: deque[Asked] = deque()
         """Whose FETCHes are under way, in the order of the commands."""
 
-    # -- folders
-
-    def list_folders(self) -> tuple[list[ListedFolder], dict[bytes, FolderStatus]]:
-        """Every folder, and the STATUS of each where the server gives it along (RFC 5819), else nothing of it."""
-        self.unselect()
-        answer: dict[str, list[Any]] = {}
-        for extension in ("LIST-STATUS", "LIST-EXTENDED"):
-            if not answer and self.has(extension):
-                wanted = [b"SPECIAL-USE"] if self.has("SPECIAL-USE") else []
-                if extension == "LIST-STATUS":
-                    wanted.append(b"STATUS (%s)" % self._status_items())
-                if not wanted:
-                    continue
-                try:
-                    answer = self._run("LIST", b'"" "*" RETURN (%s)' % b" ".join(wanted))
-                except UpstreamRefused as exc:
-                    self.distrust(extension, str(exc))
-        if not answer.get("LIST"):
-            answer = self._run("LIST", b'"" "*"')
-        folders = {}
-        for line, literals in answers.lines(answer.get("LIST", [])):
-            if (folder := _listed_folder(line, literals)) is not None:
-                folders[folder.raw] = folder
-        if not folders:
-            raise UpstreamBroken("LIST shows no folder")
-        return list(folders.values()), self._statuses(answer)
-
-    def statuses(self, folders: Sequence[bytes]) -> dict[bytes, FolderStatus]:
-        """STATUS of each folder, pipelined; those the server refuses are left out."""
-        found: dict[bytes, FolderStatus] = {}
-        items = b"(%s)" % self._status_items()
-        for start in range(0, len(folders), PIPELINED):
-            asked = [raw for raw in folders[start : start + PIPELINED] if answers.is_sendable(raw)]
-            with self._translating():
-                tags = [self._send("STATUS", answers.quoted(raw), items) for raw in asked]
-                for raw, tag in zip(asked, tags, strict=True):
-                    with contextlib.suppress(UpstreamRefused):
-                        said = self._statuses(self._complete("STATUS", tag))
-                        # Servers that spell the name otherwise than asked answer in order all the same.
-                        found.update(zip([raw], said.values(), strict=True) if len(said) == 1 else said.items())
-        return found
-
-    def _status_items(self) -> bytes:
-        items = b"MESSAGES UIDNEXT UIDVALIDITY"
-        if self.has_condstore:
-            items += b" HIGHESTMODSEQ"
-        return items + b" MAILBOXID" if self.has("OBJECTID") and self.quirk.tells_mailbox_id else items
-
-    @staticmethod
-    def _statuses(answer: dict[str, list[Any]]) -> dict[bytes, FolderStatus]:
-        found = {}
-        for line, literals in answers.lines(answer.get("STATUS", [])):
-            if (status := answers.status_line(line, literals)) is not None:
-                found[status[0]] = status[1]
-        return found
-
-    def examine(self, folder: bytes, *, known: tuple[int, int] | None = None) -> Opened:
-        """Open a folder read-only. known: its UIDVALIDITY and the modseq up to which changes are known (QRESYNC).
-
-        What vanished since is in take_vanished. Raises UpstreamRefused when it does not exist or cannot be opened.
-        """
-        if known is not None and self.has("QRESYNC"):
-            try:
-                return self._open("EXAMINE", folder, b" (QRESYNC (%d %d))" % known)
-            except UpstreamRefused:
-                opened = self._open("EXAMINE", folder)
-                self.distrust("QRESYNC", "EXAMINE with QRESYNC was refused")
-                return opened
-        return self._open("EXAMINE", folder)
-
-    def _open(self, command: Literal["EXAMINE", "SELECT"], folder: bytes, parameter: bytes = b"") -> Opened:
-        if not answers.is_sendable(folder):
-            raise UpstreamRefused("a folder name with line breaks cannot be sent")
-        self._begin_opening(folder)
-        if not parameter and self.has_condstore and not self.has("ENABLE"):
-            parameter = b" (CONDSTORE)"
-        try:
-            answer = self._run(command, answers.quoted(folder) + parameter)
-        except UpstreamRefused as exc:
-            raise exc if is_passing(str(exc)) else FolderClosed(str(exc)) from exc
-        self._end_opening(folder, writable=command == "SELECT")
-        uidvalidity = _number(answer, "UIDVALIDITY")
-        if uidvalidity is None or "EXISTS" not in answer:
-            raise UpstreamBroken(f"{command} answered without UIDVALIDITY or EXISTS")
-        return Opened(
-            exists=self.exists,
-            uidvalidity=uidvalidity,
-            uidnext=_number(answer, "UIDNEXT"),
-            highestmodseq=_number(answer, "HIGHESTMODSEQ") if self.has_condstore and "NOMODSEQ" not in answer else None,
-            changed=tuple(fetched.flags(answer.get("FETCH", []))) if b"QRESYNC" in parameter else None,
-        )
-
-    def has_open(self, folder: bytes) -> bool:
-        """Whether this folder is the one that is open."""
-        return self.is_open and self._selected is not None and self._selected[0] == folder
-
-    def unselect(self) -> None:
-        """Let go of the open folder, expunging nothing: what STATUS says of a selected one is not reliable."""
-        if self._selected is None or (self._selected[1] and not self.has("UNSELECT")):
-            return
-        try:
-            # CLOSE expunges nothing from a folder that was EXAMINEd (RFC 3501 6.4.2).
-            self._run("UNSELECT" if self.has("UNSELECT") else "CLOSE")
-        except UpstreamRefused:
-            # pymap closes no read-only folder. After an EXAMINE that fails none is open (RFC 3501 6.3.2).
-            with contextlib.suppress(UpstreamRefused):
-                self._run("EXAMINE", _NO_FOLDER)
-        self._selected = None
-        self._imap.state = "AUTH"
-
-    # -- reading messages of the open folder
+    # -- messages of the open folder
 
     def enumerate(self, uid_set: str) -> list[Listed]:
         """uid, flags, internaldate, size and email id of the messages of a UID set (`"5:*"`)."""
@@ -310,42 +188,3 @@ class Mailbox(Idling):
     def _piece(self, uid: int, section: str, offset: int, length: int) -> bytes | None:
         command = b"FETCH %d (UID BODY.PEEK[%s]<%d.%d>)" % (uid, section.encode("ascii"), offset, length)
         return fetched.bodies(self._run("UID", command).get("FETCH", [])).get(uid)
-
-
-def folder_name(raw: bytes) -> str:
-    """A readable folder name: modified UTF-7 (RFC 3501 5.1.3) undone, raw UTF-8 accepted, anything else as it is."""
-    if raw.upper() == b"INBOX":
-        return "INBOX"
-    name = (
-        "".join(_unshifted(piece) for piece in _SHIFTS.split(raw)) if raw.isascii() else raw.decode("utf-8", "replace")
-    )
-    cleaned = "".join(
-        character if character.isprintable() or character == "\t" else "\N{REPLACEMENT CHARACTER}" for character in name
-    )
-    return cleaned.encode("utf-8", "replace").decode("utf-8")
-
-
-def _unshifted(piece: bytes) -> str:
-    if _SHIFTS.fullmatch(piece):
-        try:
-            return str(decode_utf7(piece))
-        except (UnicodeError, ValueError, LookupError):
-            pass
-    return piece.decode("ascii")
-
-
-def _listed_folder(line: bytes, literals: Sequence[bytes]) -> ListedFolder | None:
-    parts = answers.folder_line(line, literals)
-    if parts is None:
-        logger.warning("a LIST line could not be understood")
-        return None
-    raw, delimiter, attributes = parts
-    lowered = {attribute.lower() for attribute in attributes}
-    role = next((SPECIAL_USES[attribute] for attribute in sorted(lowered) if attribute in SPECIAL_USES), "")
-    selectable = answers.is_sendable(raw) and not lowered & {"\\noselect", "\\nonexistent"}
-    return ListedFolder(raw, folder_name(raw), delimiter, attributes, role, selectable)
-
-
-def _number(answer: dict[str, list[Any]], key: str) -> int | None:
-    values = [value for value in answer.get(key, []) if value]
-    return answers.positive(values[-1]) if values else None

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 LARGEST_LITERAL = 64 << 20
 """Octets of one literal; a server that announces more is not believed."""
+_OF_MESSAGES = frozenset(["EXISTS", "EXPUNGE", "VANISHED", "FETCH", "RECENT"])
 LONGEST_LINE = 64_000_000
 """Octets of one line: SEARCH answers of 140,000 uids exceed the 1,000,000 of imaplib."""
 
@@ -49,6 +50,8 @@ class Session:
         self._leaving: bytes | None = None
         self._vanished: dict[bytes, list[answers.Range]] = {}
         self._filling: set[bytes] = set()
+        self._stirred = False
+        """Whether anything was heard of the open folder's messages, asked for or not."""
         self.distrusted: dict[str, str] = {}
         self.quirk = quirk
         self.is_open = True
@@ -185,9 +188,10 @@ class Session:
 
     def _heard(self, kind: str, data: Any) -> None:
         self._imap.untagged_responses.setdefault(kind, []).append(b"" if data is None else data)
+        word = kind.upper()
+        self._stirred = self._stirred or word in _OF_MESSAGES
         if not isinstance(data, bytes):
             return
-        word = kind.upper()
         if word == "EXISTS" and data.isdigit():
             self.exists = int(data)
         elif word == "EXPUNGE":

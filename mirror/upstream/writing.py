@@ -12,7 +12,8 @@ from imapclient.imap_utf7 import encode as encode_utf7
 from mirror.errors import MessageChanged, UpstreamRefused
 from mirror.listing import Arrived, FlagsNow, Listed, ListedFolder, Place, Removed
 from mirror.upstream import answers, fetched
-from mirror.upstream.mailbox import PIECE, Mailbox, folder_name
+from mirror.upstream.folders import folder_name
+from mirror.upstream.mailbox import PIECE, Mailbox
 
 DELETED = "\\Deleted"
 NEWEST = 30

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mirror.upstream.mailbox import folder_name
+from mirror.upstream.folders import folder_name
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,15 @@ from mirror.keeper import TAKE_OVER_EVERY, Keeper
 from mirror.lock import Lock
 from mirror.parsing import Parsers
 from mirror.query.reader import Reader
+from mirror.report import Report
 from mirror.sync import Pass
-from mirror.upstream import Upstream
+from mirror.upstream import Upstream, folders
 from tests.mirror.mail import simple
-from tests.mirror.mailbox import Mirror, provider_at
+from tests.mirror.mailbox import Mirror, assert_equal, provider_at
 from tests.processes import until
 from tests.servers.dovecot import Dovecot
 from tests.servers.lying import LyingImap, replaced
+from tests.servers.second_client import SecondClient
 
 MakeKeeper = Callable[[Provider], Keeper]
 
@@ -87,6 +89,62 @@ def test_unchanged_account_of_100_folders_costs_one_round_trip(
     second = Pass(mirror.store, mirror.provider.sync, parsers, mirror.connect, upstream=kept)
     assert second.run(keep_session=True).work == 0
     assert len(sent) <= 3
+    kept.close()
+
+
+def _change(client: SecondClient, kind: str) -> None:
+    if kind == "arrival":
+        client.append("INBOX", simple("two"))
+    elif kind == "flag":
+        client.add_flags("INBOX", [1], "\\Flagged")
+    elif kind == "expunge":
+        client.expunge("INBOX", [1])
+    else:
+        client.append("Archive", simple("elsewhere"))
+
+
+@pytest.mark.parametrize("kind", ["arrival", "flag", "expunge", "elsewhere"])
+def test_inbox_that_stays_open_between_passes_tells_of_every_change(
+    mirror: Mirror, dovecot: Dovecot, user: str, parsers: Parsers, kind: str
+) -> None:
+    def passed(upstream: Upstream | None) -> tuple[Report, Upstream]:
+        one = Pass(mirror.store, mirror.provider.sync, parsers, mirror.connect, upstream=upstream)
+        report = one.run(keep_session=True)
+        kept = one.take_session()
+        assert kept is not None
+        return report, kept
+
+    with dovecot.client(user) as client:
+        client.append("INBOX", simple("one"))
+        client.create("Archive")
+        kept = passed(None)[1]
+        for _ in range(2):
+            report, kept = passed(kept)
+            assert kept.has_open(b"INBOX")
+            assert report.complete
+            assert report.work == 0
+        _change(client, kind)
+        report, kept = passed(kept)
+        assert report.work == 1
+        assert_equal(mirror, client)
+        assert passed(kept)[0].work == 0
+    kept.close()
+
+
+def test_inbox_is_asked_for_by_status_after_it_has_been_open_for_long(
+    mirror: Mirror, dovecot: Dovecot, user: str, parsers: Parsers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with dovecot.client(user) as client:
+        client.append("INBOX", simple("one"))
+    first = Pass(mirror.store, mirror.provider.sync, parsers, mirror.connect)
+    first.run(keep_session=True)
+    kept = first.take_session()
+    assert kept is not None
+    assert kept.list_folders()[1][b"INBOX"].messages == 1
+    assert kept.has_open(b"INBOX")
+    monkeypatch.setattr(folders, "RESTED_AT_MOST", 0.0)
+    assert kept.list_folders()[1][b"INBOX"].messages == 1
+    assert not kept.has_open(b"INBOX")
     kept.close()
 
 
