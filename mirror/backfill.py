@@ -22,7 +22,7 @@ from mirror.upstream import PIECE, Upstream
 
 BATCH = 200
 """Messages fetched, parsed and stored at a time to begin with."""
-BATCH_BYTES = 2 << 20
+BATCH_BYTES = 3 << 19
 """Some seven batches are held on their way from the line to the file, with all that is made of them."""
 BATCHES_IN_TURN = 4
 """Batches of one folder before the next has its turn: opening another costs a round trip that nothing fills."""
