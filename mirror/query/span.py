@@ -17,6 +17,7 @@ _ID_EPOCH = 946_684_800
 _FIRST_DAY = 719_163
 _MOST_SKEWED = 2_000
 _DAY = 86_400
+_LAST_SECOND = 253_402_300_799
 _LONG_AGO, _FAR_AHEAD = -(2**40), 2**40
 
 
@@ -29,8 +30,8 @@ class Span:
 
 
 def content_moment(content: int) -> datetime:
-    """The minute of INTERNALDATE that a content id stands for."""
-    return datetime.fromtimestamp((content >> SPILL_BITS) * 60 + _ID_EPOCH, UTC)
+    """The minute of INTERNALDATE that a content id stands for, the last that there is for one beyond it."""
+    return datetime.fromtimestamp(min((content >> SPILL_BITS) * 60 + _ID_EPOCH, _LAST_SECOND), UTC)
 
 
 def span_of(connection: sqlite3.Connection, together: tuple[Node, ...], high: int) -> tuple[Span, list[int]]:
@@ -54,9 +55,10 @@ def _ids_between(connection: sqlite3.Connection, moments: list[tuple[int, int]],
         return Span(LOWEST, high)
     spilled = connection.execute(ways.MOST_SPILLED).fetchone()[0] or 0
     earliest, latest = max(moment for moment, _ in moments), min(moment for _, moment in moments)
+    # Beyond an open end there are no dates: nothing may be said of it but that it is open.
     return Span(
-        max(LOWEST, (earliest - _ID_EPOCH) // 60 << SPILL_BITS),
-        min(high, ((latest - _ID_EPOCH) // 60 + spilled + 2) << SPILL_BITS),
+        LOWEST if earliest == _LONG_AGO else max(LOWEST, (earliest - _ID_EPOCH) // 60 << SPILL_BITS),
+        high if latest == _FAR_AHEAD else min(high, ((latest - _ID_EPOCH) // 60 + spilled + 2) << SPILL_BITS),
     )
 
 

@@ -262,6 +262,22 @@ def test_search_without_time_never_says_that_there_is_nothing(mirror: Path) -> N
     assert page.searched_back_to is not None
 
 
+@pytest.mark.parametrize("dates", ["", "SINCE 1-Jan-2024", "SINCE 1-Feb-2024 BEFORE 9-Feb-2024", "BEFORE 31-Dec-9999"])
+def test_search_whose_time_is_up_before_it_found_anything_says_so(
+    mirror: Path, short_of_time: Callable[[int], None], monkeypatch: pytest.MonkeyPatch, dates: str
+) -> None:
+    with Reader(mirror) as reader:
+        reader.page(1, None, None, 1)
+        monkeypatch.setattr(progress, "_INSTRUCTIONS", 1)
+        for looks in range(1, 400, 7):
+            short_of_time(looks)
+            with suppress(QueryTooSlow):
+                page = reader.page(1, parse_criteria(f"BODY needle {dates}"), None, 10)
+                assert page.is_cut == (page.searched_back_to is not None)
+                assert page.messages or page.is_cut
+                assert page.after is not None
+
+
 @pytest.mark.parametrize("looks", [2, 3])
 def test_a_cut_search_gives_no_date_of_a_message_that_the_view_hides(
     mirror: Path, short_of_time: Callable[[int], None], looks: int
