@@ -251,9 +251,10 @@ class Search:
 
     def _stretch(self, proposal: Proposal, limit: int) -> int:
         """How many messages to begin with when the index is asked; 0 for all of them."""
-        if proposal.text is None or proposal.lines is None or proposal.text.hits < limit:
+        if proposal.text is None or proposal.lines is None or proposal.lines.contents is not None:
             return 0
-        return int(2 * limit * self._scope.total / proposal.text.hits) + _ENOUGH_TO_TELL
+        count = int(2 * limit * self._scope.total / max(1.0, proposal.text.hits)) + _ENOUGH_TO_TELL
+        return count if count * _WORTH_COUNTING < self._scope.messages else 0
 
     def _walked(self, walk: Walk, span: Span) -> Iterator[Pair]:
         """What a long walk of a span finds: what is beyond ASCII is tested apart from all others."""
@@ -387,6 +388,8 @@ _PASSED_AT_ONCE, _TESTED_AT_ONCE = 10_000, 200
 """Messages that one statement passes to find those that the index does not rule out, and of these that one tests."""
 _SHARE_WORTH_PARTING, _PARTED_AT_ONCE = 4, 5_000
 """One in so many contents is in a folder whose walk tests texts beyond ASCII apart, of so many messages at a time."""
+_WORTH_COUNTING = 8
+"""A stretch that is more of a folder than one in so many is not worth finding where it ends."""
 _COUNTED_PER_ROW = 100
 _FEW = 100
 """A walk of so few messages is not worth asking the index."""
