@@ -276,7 +276,7 @@ class Search:
                 self._progress.passed(span.high, count, self._scope.messages)
             else:
                 self._progress.begin(span.high)
-            tables, count = ways.UNCOUNTED, _PARTED_AT_ONCE
+            tables, count = ways.UNCOUNTED, min(_PARTED_AT_ONCE, 3 * count)
 
     def _parted(self, span: Span, quick: Fragment, stored: set[Stored]) -> Iterator[Pair]:
         """What matches in a span, newest first: SQLite alone tests what is ASCII, as most of it is."""
