@@ -9,6 +9,7 @@ Each way tests exactly what evaluate() says, so the choice is never visible in a
 import json
 import sqlite3
 import time
+from bisect import bisect
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
@@ -257,26 +258,24 @@ class Search:
         return count if count * _WORTH_COUNTING < self._scope.messages else 0
 
     def _walked(self, walk: Walk, span: Span) -> Iterator[Pair]:
-        """What a long walk of a span finds: what is beyond ASCII is tested apart from all others."""
+        """What a walk of a span finds: if it is long, what is beyond ASCII is tested apart from all others."""
         is_most = self._scope.messages * _SHARE_WORTH_PARTING >= self._scope.total
         quick, stored = supposing_plain(self._exact)
         if walk.tables != ways.WALK or not is_most or not stored:
             yield from self._run(self._way(walk, span), walk.by)
             return
-        # The first messages of a page are told of one by one: some must be done when time is up.
-        tables, count = ways.WALK, min(_ENOUGH_TO_TELL, _PARTED_AT_ONCE)
+        low = self._boundary(span, _ENOUGH_TO_TELL)
+        yield from self._run(self._way(walk, Span(low, span.high)), walk.by)
+        count, span = min(_PARTED_AT_ONCE, 3 * _ENOUGH_TO_TELL), Span(span.low, low - 1)
+        self._progress.begin(span.high)
         while span.low <= span.high:
             low = self._boundary(span, count)
-            for pair in self._parted(Span(low, span.high), Fragment(" AND ".join((tables, quick.sql))), stored):
-                if tables == ways.UNCOUNTED:
-                    self._progress.begin(pair[0])
+            for pair in self._parted(Span(low, span.high), quick, stored):
+                self._progress.begin(pair[0])
                 yield pair
             span = Span(span.low, low - 1)
-            if tables == ways.UNCOUNTED:
-                self._progress.passed(span.high, count, self._scope.messages)
-            else:
-                self._progress.begin(span.high)
-            tables, count = ways.UNCOUNTED, min(_PARTED_AT_ONCE, 3 * count)
+            self._progress.passed(span.high, count, self._scope.messages)
+            count = min(_PARTED_AT_ONCE, 3 * count)
 
     def _parted(self, span: Span, quick: Fragment, stored: set[Stored]) -> Iterator[Pair]:
         """What matches in a span, newest first: SQLite alone tests what is ASCII, as most of it is."""
@@ -285,19 +284,21 @@ class Search:
             for where in sorted(stored)
             for (content,) in self._connection.execute(ways.BEYOND_ASCII[where], (span.low, span.high))
         }
-        others = self._all(self._ids_way(ways.CONTENTS, sorted(beyond))) if beyond else []
+        untested = sorted(beyond)
         values = (self._scope.folder, span.low, span.high, *self._exact.values)
-        try:
-            for pair in self._run(Fragment(quick.sql, values)):
-                while others and others[-1] > pair:
-                    yield others.pop()
-                if pair[0] not in beyond:
-                    yield pair
-        except sqlite3.OperationalError:
-            while others and others[-1][0] > self._progress.tested_above:
-                yield others.pop()
-            raise
-        yield from reversed(others)
+        for pair in self._run(Fragment(" AND ".join((ways.UNCOUNTED, quick.sql)), values)):
+            if pair[0] not in beyond:
+                yield from self._tested(untested, pair[0])
+                yield pair
+        yield from self._tested(untested, span.low - 1)
+
+    def _tested(self, untested: list[int], above: int) -> Iterator[Pair]:
+        """What matches among contents above an id, newest first, some at a time; they are taken from the list."""
+        while untested and untested[-1] > above:
+            start = max(bisect(untested, above), len(untested) - _TESTED_TOGETHER)
+            some = untested[start:]
+            del untested[start:]
+            yield from reversed(self._all(self._ids_way(ways.CONTENTS, some)))
 
     def _not_barred(self, span: Span, barred: str) -> Iterator[Pair]:
         """What matches among the contents that the index does not rule out, those without text included."""
@@ -386,8 +387,9 @@ _ENOUGH_TO_TELL = 500
 """Messages to walk before it is told whether to go on, where the index cannot answer quickly."""
 _PASSED_AT_ONCE, _TESTED_AT_ONCE = 10_000, 200
 """Messages that one statement passes to find those that the index does not rule out, and of these that one tests."""
-_SHARE_WORTH_PARTING, _PARTED_AT_ONCE = 4, 5_000
-"""One in so many contents is in a folder whose walk tests texts beyond ASCII apart, of so many messages at a time."""
+_SHARE_WORTH_PARTING, _PARTED_AT_ONCE, _TESTED_TOGETHER = 4, 5_000, 50
+"""One in so many contents is in a folder whose walk tests texts beyond ASCII apart, of so many messages at a time; of
+these texts so many are tested before the next hit is given out."""
 _WORTH_COUNTING = 8
 """A stretch that is more of a folder than one in so many is not worth finding where it ends."""
 _COUNTED_PER_ROW = 100

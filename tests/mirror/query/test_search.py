@@ -147,6 +147,17 @@ def test_a_long_walk_asks_indexes_what_is_more_than_ascii(
     assert plans == indexes
 
 
+@pytest.mark.parametrize("query", ["body common", "body common and body words", 'body "on w"'])
+def test_a_page_that_is_soon_full_tests_no_texts_beyond_it(mirror: Path, query: str) -> None:
+    statements: list[str] = []
+    with Reader(mirror) as reader:
+        reader._connection.set_trace_callback(statements.append)
+        found = reader.page(1, parse_himalaya(query), None, 20)
+        reader._connection.set_trace_callback(None)
+    assert len(found.messages) == 20
+    assert not [each for each in statements if "beyond_ascii" in each]
+
+
 def test_sort_order_of_a_large_folder_walks_its_key(mirror: Path) -> None:
     for key in ("subject", "from", "to", "date"):
         with Reader(mirror) as reader, plans(reader) as found:
