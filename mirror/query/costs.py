@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from mirror.query.lacking import Lacking
 from mirror.query.proposal import Proposal
-from mirror.query.sql import TRUE
+from mirror.query.sql import reads_text
 
 SEEK = 4e-6
 """To look a word up in the index."""
@@ -48,7 +48,7 @@ def index(scope: Scope, proposal: Proposal, limit: float, test: float) -> float:
     """To find so many messages of a folder by the index, if what is proposed matches. test: of one text."""
     most = limit / scope.share + 1
     return sum(
-        each.words * SEEK + min(each.hits, most) * (PROBE if each.rest == TRUE else test) for each in proposal.parts
+        each.words * SEEK + min(each.hits, most) * (test if reads_text(each.rest) else PROBE) for each in proposal.parts
     )
 
 
@@ -56,7 +56,7 @@ def stretch(scope: Scope, proposal: Proposal, messages: float) -> float:
     """To test what the index proposes of the next so many messages of a folder."""
     part = min(1.0, messages / max(1, scope.messages))
     return sum(
-        each.words * SEEK + each.hits * part * (MERGE + scope.share * (PROBE + (each.rest != TRUE) * TEST))
+        each.words * SEEK + each.hits * part * (MERGE + scope.share * (PROBE + reads_text(each.rest) * TEST))
         for each in proposal.parts
     )
 
@@ -87,7 +87,9 @@ def walk_first(scope: Scope, proposal: Proposal, messages: int, limit: int, test
 
 
 def is_no_help(scope: Scope, proposal: Proposal, messages: int) -> bool:
-    """Whether a walk of all these messages costs less than to test what the index proposes of them."""
+    """Whether a walk of all these messages costs less than to test the texts that the index proposes of them."""
+    if not any(reads_text(each.rest) for each in proposal.parts):
+        return False
     return messages * STEP * (ANYWHERE if len(proposal.parts) > 1 else 1) < stretch(scope, proposal, messages)
 
 

@@ -158,6 +158,16 @@ def test_a_page_that_is_soon_full_tests_no_texts_beyond_it(mirror: Path, query: 
     assert not [each for each in statements if "beyond_ascii" in each]
 
 
+@pytest.mark.parametrize("condition", ["", " and after 2023-01-01", " and not flag flagged"])
+def test_a_word_of_nearly_every_mail_is_asked_of_the_index_whatever_else_is_to_be_told(
+    mirror: Path, condition: str
+) -> None:
+    with Reader(mirror) as reader, plans(reader) as found:
+        page = reader.page(1, parse_himalaya("body common" + condition), None, 20)
+    assert len(page.messages) == 20
+    assert any("fts VIRTUAL TABLE INDEX" in plan for plan in found), found
+
+
 def test_sort_order_of_a_large_folder_walks_its_key(mirror: Path) -> None:
     for key in ("subject", "from", "to", "date"):
         with Reader(mirror) as reader, plans(reader) as found:
