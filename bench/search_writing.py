@@ -5,7 +5,7 @@ import sqlite3
 import threading
 import time
 from contextlib import closing
-from itertools import islice
+from itertools import chain, count, islice
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def _search_on(path: Path, messages: int, number: int, all_asked: list[Asked], f
 
 
 def _write(path: Path, messages: int, stop: Event) -> None:
-    source = generate(Mails(7, messages))
+    source = chain.from_iterable(generate(Mails(seed, messages)) for seed in count(7))
     with closing(connect(path)) as connection:
         (last, uid) = connection.execute("SELECT max(content), max(uid) FROM message").fetchone()
         while not stop.is_set():
